@@ -22,13 +22,17 @@ from credo.estimators import (
     GMMHMM,
     BayesianFactorAnalysis,
     BayesianMixture,
+    BernoulliRBM,
     BetheLDA,
     CategoricalHMM,
     ChainCRF,
+    ConditionalRBMClassifier,
     GaussianHMM,
     GaussianMixture,
+    GaussianRBM,
     GraphCRF,
     ImageClassifier,
+    InfiniteRBM,
     MaximumLikelihoodClassifier,
     PoissonHMM,
     VariationalCategoricalHMM,
@@ -261,6 +265,12 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
         VariationalGaussianHMM(2, "diag", max_iter=1, n_init=1, random_state=0), ROWS
     ),
     "BayesianFactorAnalysis": lambda: fitted(BayesianFactorAnalysis(1, max_iter=1, random_state=0), ROWS),
+    "BernoulliRBM": lambda: fitted(BernoulliRBM(1, n_iter=1, random_state=0), np.eye(2)),
+    "GaussianRBM": lambda: fitted(GaussianRBM(1, n_iter=1, random_state=0), ROWS),
+    "InfiniteRBM": lambda: fitted(InfiniteRBM(1, n_chains=3, random_state=0), np.eye(2)),
+    "ConditionalRBMClassifier": lambda: ConditionalRBMClassifier(1, n_iter=1, random_state=0).fit(
+        np.eye(2), np.eye(2)
+    ),
     "GaussianMixture": lambda: fitted(GaussianMixture(2, max_iter=1, random_state=0), ROWS),
     "BayesianMixture": lambda: fitted(
         BayesianMixture(2, covariance_type="diag", max_iter=1, random_state=0), ROWS

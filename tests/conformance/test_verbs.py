@@ -28,6 +28,11 @@ WORDS = [np.array(["n", "v"])[(x[:, 0] > 0).astype(int)].tolist() for x in SENTE
 COUNTS = [0, 1, 0, 0, 9, 8, 9, 1, 0, 8, 9, 7]
 LENGTHS = [6, 5, 7, 8]
 
+DATA_OF_KINDS = {
+    "x": [{"nodes": {"y": x, "h": 4}, "edges": {"part": None}} for x in SENTENCES],
+    "targets": WORDS,
+}
+
 # Rows for models that make up none, or that need more than those.
 DATA: dict[str, dict[str, Any]] = {
     "BlankHMM": {"data": {"hr": NUMBERS[:, 0]}},
@@ -40,12 +45,16 @@ DATA: dict[str, dict[str, Any]] = {
     "FactorAnalysis": {"data": RNG.normal(size=(40, 2)) @ RNG.normal(size=(2, 5)) + RNG.normal(size=(40, 5))},
     "SemiMarkov": {"data": [0, 1, 9, 8, 0, 0, 9, 9]},
     "CRF": {"data": credo.data.read(SENTENCES, targets=WORDS)},
+    "LatentCRF": {"data": DATA_OF_KINDS["x"], "targets": WORDS},
     "ConditionalRBM": {"data": NUMBERS, "targets": (NUMBERS > 0.5).astype(int)},
     "HMMPosterior": {"data": NUMBERS},
     "SemiMarkovPosterior": {"data": NUMBERS},
     "MixturePosterior": {"data": NUMBERS},
 }
-MODELS = {"CRF": lambda: credo.CRF(["n", "v"], np.eye(2), np.eye(2))}  # of such sentences
+MODELS = {  # of such sentences
+    "CRF": lambda: credo.CRF(["n", "v"], np.eye(2), np.eye(2)),
+    "LatentCRF": lambda: credo.LatentCRF({"part": ("y", "h")}, {"h": 2}).filled(**DATA_OF_KINDS),
+}
 
 _BLANK = dict.fromkeys(["sample", "infer", "log_likelihood"], "fit it first: credo.fit")
 _NO_ROWS = {"sample": "which averages over them; draw from the model of the fit, or from one that posterior"}
@@ -80,6 +89,9 @@ REFUSALS: dict[str, dict[str, str]] = {
     "HybridNet": dict.fromkeys(["fit", "continue", "compare"], _NO_WEIGHTS),
     "BayesianTree": dict.fromkeys(["fit", "continue"], _NO_WEIGHTS) | {"compare": _NO_MODEL},
 }
+_OPEN = {
+    ("LatentCRF", verb) for verb in ("sample", "infer", "log_likelihood", "compare")
+}  # asked by its learner
 _DEAR = {
     ("BlankFlow", "compare"),
     ("Flow", "compare"),
@@ -180,6 +192,13 @@ VERBS = {
 }
 
 
+def marks(tag: str, verb: str) -> Any:
+    """What is dear is slow; what is open fails until it is done."""
+    if (tag, verb) in _OPEN:
+        return pytest.mark.xfail(strict=True, reason="fields of several kinds are no templates yet")
+    return pytest.mark.slow if (tag, verb) in _DEAR else ()
+
+
 def has_refusals(tag: str, verb: str) -> bool:
     return verb in REFUSALS.get(tag, {})
 
@@ -187,11 +206,7 @@ def has_refusals(tag: str, verb: str) -> bool:
 @pytest.mark.filterwarnings("ignore::credo.core.errors.ConvergenceWarning")
 @pytest.mark.parametrize(
     ("tag", "verb"),
-    [
-        pytest.param(tag, verb, marks=pytest.mark.slow if (tag, verb) in _DEAR else (), id=f"{tag}-{verb}")
-        for tag in TAGS
-        for verb in VERBS
-    ],
+    [pytest.param(tag, verb, marks=marks(tag, verb), id=f"{tag}-{verb}") for tag in TAGS for verb in VERBS],
 )
 def test_every_model_answers_every_verb_or_says_what_to_do_instead(tag, verb, tmp_path):
     if not has_refusals(tag, verb):

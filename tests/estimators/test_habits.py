@@ -67,6 +67,22 @@ CASES: dict[str, Callable[[], Case]] = {
         rooms.BayesianFactorAnalysis(1, random_state=0, max_iter=20), COUNTS.astype(float), None,
         ("n_components", [1, 2]), "transform", preprocessing.StandardScaler,
     ),
+    "BernoulliRBM": lambda: Case(
+        rooms.BernoulliRBM(2, random_state=0, n_iter=2), np.tile(np.eye(3), (20, 1)), None,
+        ("n_components", [1, 2]), "transform",
+    ),
+    "GaussianRBM": lambda: Case(
+        rooms.GaussianRBM(2, random_state=0, n_iter=2), ROWS, None,
+        ("n_components", [1, 2]), "transform", preprocessing.StandardScaler,
+    ),
+    "InfiniteRBM": lambda: Case(
+        rooms.InfiniteRBM(2, random_state=0, n_chains=20), np.tile(np.eye(3), (20, 1)), None,
+        ("n_components", [1, 2]), "transform",
+    ),
+    "ConditionalRBMClassifier": lambda: Case(
+        rooms.ConditionalRBMClassifier(2, random_state=0, n_iter=2), ROWS, np.eye(2)[LABELS],
+        ("n_components", [1, 2]), "predict", preprocessing.StandardScaler,
+    ),
     "BetheLDA": lambda: Case(
         rooms.BetheLDA(2, random_state=0, max_iter=3), COUNTS, None, ("n_components", [1, 2]), "transform"
     ),

@@ -101,10 +101,10 @@ def named_sets():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["diag", "full"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_from_its_own_start_scores_are_seldom_lower_than_those_of_hmmlearn(kind):
     for name, x, states in named_sets():
-        spread = 0.01 if kind == "diag" else 0.01 * np.eye(x.shape[1])
+        spread = 0.01 if kind in ("diag", "spherical") else 0.01 * np.eye(x.shape[1])
         better = 0
         for seed in range(10):
             theirs = hmmlearn().GaussianHMM(
@@ -112,6 +112,18 @@ def test_from_its_own_start_scores_are_seldom_lower_than_those_of_hmmlearn(kind)
             )
             ours = GaussianHMM(states, kind, random_state=seed).fit(x)
             better += ours.score(x) > theirs.fit(x).score(x) - 1e-3 * len(x)
+        assert better >= 9, name
+
+
+@pytest.mark.slow
+def test_from_its_own_start_symbols_seldom_score_lower_than_those_of_hmmlearn():
+    for name, x, states in named_sets():
+        symbols = np.minimum(np.round(3 * (x[:, :1] - x[:, :1].min()) / x[:, :1].std()).astype(int), 7)
+        better = 0
+        for seed in range(10):
+            theirs = hmmlearn().CategoricalHMM(states, random_state=seed, n_iter=200).fit(symbols)
+            ours = CategoricalHMM(states, random_state=seed).fit(symbols)
+            better += ours.score(symbols) > theirs.score(symbols) - 1e-3 * len(x)
         assert better >= 9, name
 
 

@@ -13,10 +13,12 @@ from credo.estimators import (
     GMMHMM,
     BayesianFactorAnalysis,
     BayesianMixture,
+    BernoulliRBM,
     BetheLDA,
     CategoricalHMM,
     GaussianHMM,
     GaussianMixture,
+    GaussianRBM,
     MaximumLikelihoodClassifier,
     PoissonHMM,
     VariationalCategoricalHMM,
@@ -62,7 +64,37 @@ class TruncatedPosterior(Truncated, VariationalCategoricalHMM):
     pass
 
 
+class Squashed:
+    """An estimator of probabilities, for checks whose numbers are any: values are squashed to [0, 1]."""
+
+    @staticmethod
+    def _inside(rows):
+        table = np.asarray(rows)
+        if hasattr(rows, "toarray") or table.dtype.kind not in "iuf" or table.ndim != 2 or not table.size:
+            return rows
+        inside = np.where(np.isfinite(table), 1 / (1 + np.exp(-table.astype(float))), table)
+        return type(rows)(inside, columns=rows.columns) if hasattr(rows, "columns") else inside
+
+    def fit(self, X, y=None, *, checkpoint=None, every=60):
+        return super().fit(self._inside(X), y, checkpoint=checkpoint, every=every)
+
+    def partial_fit(self, X, y=None):
+        return super().partial_fit(self._inside(X), y)
+
+    def transform(self, X):
+        return super().transform(self._inside(X))
+
+    def score_samples(self, X):
+        return super().score_samples(self._inside(X))
+
+
+class SquashedRBM(Squashed, BernoulliRBM):
+    pass
+
+
 CASES = {
+    "BernoulliRBM": (SquashedRBM(2, random_state=0, n_iter=2), set()),
+    "GaussianRBM": (GaussianRBM(2, random_state=0, n_iter=2, learning_rate=1e-4), set()),
     "GaussianHMM": (GaussianHMM(2, random_state=0, max_iter=20, n_init=1), OF_SEQUENCES),
     "GaussianMixture": (GaussianMixture(2, random_state=0, max_iter=20), set()),
     "GMMHMM": (GMMHMM(2, 2, random_state=0, max_iter=20, n_init=1), OF_SEQUENCES),

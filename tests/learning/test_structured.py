@@ -201,6 +201,32 @@ def test_inference_that_cannot_answer_is_refused(method, spec):
         _fit(True, f"structured(objective={spec})", inference=method, max_iter=2)
 
 
+def test_slack_rescaling_by_counting_is_that_by_enumeration():
+    x = [part[0] for part in _items()[0]]
+    y = _items()[1]
+    spec = "structured(objective=ssvm, rescaling=slack)"
+    found = [
+        credo.fit(credo.CRF(), x, spec, targets=y, inference=how, tol=1e-5, max_iter=300)
+        for how in (None, "junction-tree")
+    ]
+    assert all(one.converged for one in found)
+    assert found[0].objective[-1] == pytest.approx(found[1].objective[-1], abs=1e-5)
+    hidden = _fit(True, spec.replace("ssvm", "mssvm"), max_iter=30)
+    assert hidden.objective[-1] > hidden.objective[0]
+
+
+def test_slack_is_refused_where_it_means_nothing():
+    for spec, sentence in (
+        ("structured(objective=crf, rescaling=slack)", "expected a loss and a maximum"),
+        ("structured(objective=ssvm, rescaling=slack, optimiser=cccp)", "no difference of convex parts"),
+    ):
+        with pytest.raises((OptionError, UnsupportedError), match=sentence):
+            _fit(False, spec)
+    x, y = [np.ones((13, 1))], [list("ab") * 6 + ["a"]]
+    with pytest.raises(UnsupportedError, match="expected at most 4096 labellings"):
+        credo.fit(credo.CRF(), x, "structured(objective=ssvm, rescaling=slack)", targets=y, inference="bp")
+
+
 def test_other_models_are_refused():
     with pytest.raises(UnsupportedError, match="it learns to predict labels from features"):
         credo.fit(credo.datasets.sprinkler(), {"rain": ["yes"]}, StructuredPrediction())

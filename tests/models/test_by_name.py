@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import credo
 from credo import CredoError
+from credo.core.errors import ConvergenceWarning
 from credo.core.registry import summary_of
 from credo.models import FactorAnalysis
 from credo.models.by_name import BLANKS
@@ -61,3 +63,15 @@ def test_what_makes_no_model_gets_a_sentence(spec, more, sentence):
     with pytest.raises(CredoError) as caught:
         BLANKS.make(spec, **more)
     assert sentence in str(caught.value)
+
+
+def test_blanks_of_documents_units_and_segments_are_known_by_name_and_read_files(tmp_path):
+    rng = np.random.default_rng(0)
+    credo.data.write_table({name: rng.poisson(2, 12).tolist() for name in "abcde"}, tmp_path / "words.csv")
+    credo.data.write_table({name: rng.integers(2, size=12).tolist() for name in "abc"}, tmp_path / "bits.csv")
+    with pytest.warns(ConvergenceWarning):
+        machine = credo.fit(BLANKS.make("rbm(2)"), tmp_path / "bits.csv", max_iter=3).model
+    assert repr(machine) == "RBM(3 visible units, 2 hidden units)"
+    topics = BLANKS.make("topic-model(2)")
+    assert (topics.topics, topics.read_batch(tmp_path / "words.csv").vocabulary) == (2, 5)
+    assert BLANKS.make("semi-markov(2, durations=[2, 5], emission=poisson)").states == 2

@@ -15,7 +15,7 @@ from .arguments import (
     TolOption,
     load_model,
 )
-from .tables import ColumnsOption, DataArgument, OutTableOption, put_table, read_names
+from .tables import ColumnsOption, DataArgument, ImpossibleOption, OutTableOption, put_table, read_names
 
 __all__ = ["run"]
 
@@ -31,10 +31,7 @@ def run(
             help="The mode of each cell, the mean of numbers, the best completion of the row, or a draw.",
         ),
     ] = "mode",
-    impossible: Annotated[
-        Literal["refuse", "missing"],
-        typer.Option("--impossible", help="Rows that the model excludes: refuse them, or leave them empty."),
-    ] = "refuse",
+    impossible: ImpossibleOption = "refuse",
     columns: ColumnsOption = None,
     method: MethodOption = None,
     max_iter: MaxIterOption = 1000,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -21,6 +21,7 @@ from .tables import (
     ColumnsOption,
     DataArgument,
     GroupsOption,
+    ImpossibleOption,
     LengthsOption,
     OutTableOption,
     put_table,
@@ -57,10 +58,7 @@ def run(  # noqa: PLR0913, the options of one call
             "path), or of these.",
         ),
     ] = None,
-    impossible: Annotated[
-        Literal["refuse", "missing"],
-        typer.Option("--impossible", help="Rows that the model excludes: refuse them, or leave them empty."),
-    ] = "refuse",
+    impossible: ImpossibleOption = "refuse",
     groups: GroupsOption = None,
     columns: ColumnsOption = None,
     lengths: LengthsOption = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -56,6 +56,10 @@ TargetsOption = Annotated[
         help="The column of labels that a crf predicts from the others.",
         autocompletion=complete_column,
     ),
+]
+ImpossibleOption = Annotated[
+    Literal["refuse", "missing"],
+    typer.Option("--impossible", help="Rows that the model excludes: refuse them, or leave them empty."),
 ]
 OutTableOption = Annotated[
     str | None,

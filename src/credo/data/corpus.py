@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.errors import DataError
 from .dataset import random_batches
+from .sources import is_table, number_columns
 
 __all__ = ["Corpus"]
 
@@ -32,13 +33,13 @@ class Corpus:
 
     @classmethod
     def read(cls, x: Any) -> Corpus:
-        """Counts (documents, words), an array, a sparse matrix or a frame with a column per word."""
+        """Counts (documents, words): an array, a sparse matrix, or a table or file with a column per word."""
         from scipy.sparse import csr_array, issparse
 
         if isinstance(x, Corpus):
             return x
         if not issparse(x):
-            x = np.asarray(x)
+            x = number_columns("X", x) if is_table(x) else np.asarray(x)
             if x.ndim != 2 or x.dtype.kind not in "iufb":
                 raise DataError(f"X: expected counts of shape (documents, words), got {x.dtype} {x.shape}")
         rows = csr_array(x, dtype=np.float64)

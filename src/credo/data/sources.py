@@ -23,7 +23,7 @@ from ..core.variable import Variable, Variables
 from .cells import Cells
 from .column import MISSING, Column
 
-__all__ = ["Raw", "is_table", "joined", "named_columns", "read_file", "split_list"]
+__all__ = ["Raw", "is_table", "joined", "named_columns", "number_columns", "read_file", "split_list"]
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,26 @@ def is_table(source: Any) -> bool:
     if isinstance(source, (Mapping, Samples, str, os.PathLike)):
         return True
     return hasattr(source, "columns") and not isinstance(source, np.ndarray)
+
+
+def number_columns(what: str, source: Any, names: Sequence[str] = ()) -> np.ndarray:
+    """The columns of a table of numbers side by side, (rows, columns).
+
+    Of a table that has columns of all these names, such as samples of a machine, no others are taken.
+    """
+    found = named_columns(source).columns
+    if names and set(names) <= set(found):
+        found = {name: found[name] for name in names}
+    columns = [c.values if isinstance(c, Column) else c for c in found.values()]
+    lengths = {len(column) for column in columns}
+    if len(lengths) > 1:
+        raise DataError(f"{what}: expected columns with the same number of rows, got {sorted(lengths)}")
+    try:
+        return np.array([np.asarray(column, dtype=np.float64) for column in columns]).T
+    except (TypeError, ValueError):
+        raise DataError(
+            f"{what}: expected numbers in all columns, got {list(found)!r:.60} with others"
+        ) from None
 
 
 def split_list(x: Any, width: int | None = None) -> list[Any] | None:

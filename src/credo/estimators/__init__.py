@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from .base import Estimator
     from .bayesian_mixture import BayesianMixture
     from .bethe_lda import BetheLDA
+    from .boltzmann import BernoulliRBM, GaussianRBM, InfiniteRBM
     from .chain_crf import ChainCRF
+    from .conditional_boltzmann import ConditionalRBMClassifier
     from .count_hmm import CategoricalHMM, PoissonHMM
     from .factor_analysis import BayesianFactorAnalysis
     from .gaussian_hmm import GMMHMM, GaussianHMM
@@ -28,14 +30,18 @@ __all__ = [
     "GMMHMM",
     "BayesianFactorAnalysis",
     "BayesianMixture",
+    "BernoulliRBM",
     "BetheLDA",
     "CategoricalHMM",
     "ChainCRF",
+    "ConditionalRBMClassifier",
     "Estimator",
     "GaussianHMM",
     "GaussianMixture",
+    "GaussianRBM",
     "GraphCRF",
     "ImageClassifier",
+    "InfiniteRBM",
     "MaximumLikelihoodClassifier",
     "PoissonHMM",
     "VariationalCategoricalHMM",
@@ -48,7 +54,9 @@ furnish(
         "base": ("Estimator",),
         "bayesian_mixture": ("BayesianMixture",),
         "bethe_lda": ("BetheLDA",),
+        "boltzmann": ("BernoulliRBM", "GaussianRBM", "InfiniteRBM"),
         "chain_crf": ("ChainCRF",),
+        "conditional_boltzmann": ("ConditionalRBMClassifier",),
         "count_hmm": ("CategoricalHMM", "PoissonHMM"),
         "factor_analysis": ("BayesianFactorAnalysis",),
         "gaussian_hmm": ("GMMHMM", "GaussianHMM"),

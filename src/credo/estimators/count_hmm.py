@@ -49,6 +49,7 @@ class CategoricalHMM(HiddenMarkov):
     """
 
     _emits: ClassVar[Mapping[str, str]] = {"e": "emissionprob_"}
+    _starts: ClassVar[int] = 12  # tables of symbols have more maxima than numbers
     _flat = True
 
     emissionprob_: np.ndarray  # (states, symbols)

@@ -34,7 +34,6 @@ from .inputs import SequenceRows, are_lengths, read_sequences, split_rows
 __all__ = ["Decoder", "HiddenMarkov", "Monitor", "dirichlet_of"]
 
 Decoder = Literal["viterbi", "map"]
-_STARTS = 6  # with which maxima are rarely lower than those of hmmlearn
 _TABLES = {"s": "startprob_", "t": "transmat_"}
 
 
@@ -51,6 +50,7 @@ class HiddenMarkov(Estimator, abc.ABC):
 
     _emits: ClassVar[Mapping[str, str]]  # letter of `params` -> attribute with these parameters
     _flat: ClassVar[bool] = False  # whether a sequence may have one axis
+    _starts: ClassVar[int] = 6  # with which maxima are rarely lower than those of hmmlearn
     _allows_nan = True
 
     n_components: int
@@ -163,7 +163,7 @@ class HiddenMarkov(Estimator, abc.ABC):
             if letter not in self.init_params and hasattr(self, name)
         }
         members = int(self.n_components) * self._per_state()
-        usual = 1 if given or members == 1 else _STARTS
+        usual = 1 if given or members == 1 else self._starts
         starts = usual if self.n_init is None else int(self.n_init)
         if len(given) == len(names):
             return self._built(given), starts

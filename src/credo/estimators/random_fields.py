@@ -34,8 +34,9 @@ from ..learning.base import fit
 from ..learning.gradient import GradientLearner
 from ..learning.likelihood import MaximumLikelihood, log_likelihood
 from ..learning.priors import prior_of
-from ..learning.structured import StructuredPrediction, is_solver, solver_of
+from ..learning.structured import StructuredPrediction
 from ..learning.structured_members import DECODINGS, RiskMember, member_of
+from ..learning.structured_solvers import is_solver, solver_of
 from ..models.crf import CRF
 from ..models.crf_features import Labels, label_list
 from ..models.crf_inputs import label_graph

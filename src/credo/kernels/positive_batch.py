@@ -59,7 +59,7 @@ def positive_batch(
     them, and `safe` is the log range that a product of messages may have.
     """
     rows = len(own)
-    values, changes, done = np.zeros(rows), np.zeros(rows), np.zeros(rows, np.bool_)
+    values, changes, done = np.zeros(rows), np.full(rows, np.inf), np.zeros(rows, np.bool_)
     for row in prange(rows):
         mine = tables.copy()
         copy(own[row], mine[slots:])

@@ -35,7 +35,7 @@ class HybridRows:
     """Rows of variables of any domain; a variable without a column is hidden."""
 
     variables: Variables
-    data: Dataset
+    data: Dataset  # the rows
 
     def __len__(self) -> int:
         return self.data.n_rows

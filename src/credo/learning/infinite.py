@@ -56,6 +56,7 @@ class InfiniteBoltzmann(Learner):
     inner: int = 50  # steps of L-BFGS in each
     rows: int | None = None  # that a unit is found on, drawn anew for each; None: all
     fall: float = 0.0  # nats that a unit may cost; one that costs more is halved
+    seen: float = 0.05  # of the chains, how many the gain of a unit must rest on; else it is halved
     particles: int = 1000  # chains that are carried on; conditional machines have one per row
     turns: int = 20  # of chains and biases after each unit
     rate: float = 0.1  # of biases, and of alpha
@@ -68,6 +69,7 @@ class InfiniteBoltzmann(Learner):
         """Check the options."""
         for name in ("starts", "inner", "particles", "turns"):
             check.whole(name, getattr(self, name), 1)
+        check.in_range("seen", self.seen, 0, 1)
         for name in ("penalty", "fall"):
             check.at_least(name, getattr(self, name), 0)
         for name in ("scaled", "learn_alpha", "away"):
@@ -101,7 +103,7 @@ class InfiniteBoltzmann(Learner):
         held = None if task.validation is None else task.validation.as_type(np.float32)
         growth = Growth(
             data, self._first(task.model, data, rng), rng, self.penalty, self.scaled, self.radius,
-            self.starts, self.inner, self.rows, self.fall, self.turns, self.rate,
+            self.starts, self.inner, self.rows, self.fall, self.seen, self.turns, self.rate,
             not self._is_fractional, self.learn_alpha,
         )  # fmt: skip
         steps = _Steps(self, growth, held)

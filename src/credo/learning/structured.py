@@ -25,115 +25,36 @@ starts at small random numbers drawn from the seed, and says so.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from ..core import check
 from ..core.errors import OptionError, UnsupportedError
-from ..core.registry import Registry
+from ..models.crf_inputs import LabelledSequences
 from ..optimise.cccp import CCCP, Inner
 from ..optimise.driver import drive
 from ..optimise.frank_wolfe import FrankWolfe
-from ..optimise.optimisers import Optimiser, optimiser_of, optimisers
+from ..optimise.optimisers import Optimiser, optimiser_of
 from .base import Fit, Task, register_learner
 from .gradient import Aim, GradientLearner
 from .log_linear import Objective
-from .priors import Elastic, GaussianPrior, Prior, prior_of
+from .priors import Prior, prior_of
 from .structured_blocks import BlockPasses, ChainBlocks, chain_blocks
 from .structured_bundle import Bundle
 from .structured_cccp import BundledRisk, HiddenRisk, PlanedRisk, Tangents
-from .structured_chains import ChainAnswers, answers_of, node_charges
+from .structured_chains import ChainAnswers, SlackAnswers, answers_of, node_charges
 from .structured_leaves import LeafAnswers, LeafRisk
-from .structured_losses import LabelLoss, loss_of
+from .structured_losses import Hamming, LabelLoss, loss_of
 from .structured_members import RiskMember, member_of
 from .structured_planes import PlaneParts, PlaneProblem
 from .structured_risk import GraphAnswers, StructuredRisk
+from .structured_slack import EnumeratedSlack
+from .structured_solvers import BlockFrankWolfe, ConcaveConvex, CuttingPlanes, solver_of, square_scale
 
-__all__ = [
-    "BlockFrankWolfe",
-    "ConcaveConvex",
-    "CuttingPlanes",
-    "StructuredPrediction",
-    "is_solver",
-    "solver_of",
-]
+__all__ = ["StructuredPrediction"]
 
 _MOST = 200  # passes, or steps, of one convex problem
-
-solvers: Registry[Any] = Registry("optimiser")
-
-
-@solvers.register
-@dataclass(frozen=True, kw_only=True)
-class BlockFrankWolfe:
-    """One instance after another, with a duality gap; of convex risks with a maximum over labels."""
-
-    name: ClassVar[str] = "frank-wolfe"
-    average: bool = True  # whether the weighted average of the places is looked at, too
-    away: bool = False  # whether planes are also moved away from: fewer passes to small gaps, more memory
-
-    def __post_init__(self) -> None:
-        """Check the options."""
-        check.one_of("average", self.average, [False, True])
-        check.one_of("away", self.away, [False, True])
-
-
-@solvers.register
-@dataclass(frozen=True, kw_only=True)
-class CuttingPlanes:
-    """All instances at one place in every pass, with a duality gap; of convex risks."""
-
-    name: ClassVar[str] = "bundle"
-
-
-@solvers.register
-@dataclass(frozen=True, kw_only=True)
-class ConcaveConvex:
-    """Convex problems in turn, each above the risk; of risks with hidden variables."""
-
-    name: ClassVar[str] = "cccp"
-    inner: Any = "auto"  # of the convex problems: bundle, frank-wolfe, lbfgs, subgradient(...)
-    steps: int = 5  # of it before the whole risk is looked at
-
-    def __post_init__(self) -> None:
-        """Check the options."""
-        check.whole("steps", self.steps, 1)
-        if self.inner != "auto" and isinstance(solver_of(self.inner), ConcaveConvex):
-            raise OptionError(
-                "cccp: expected bundle, frank-wolfe, lbfgs or subgradient inside, got cccp itself"
-            )
-
-
-def solver_of(optimiser: Any) -> Any:
-    """What moves the weights, from its text form."""
-    if not isinstance(optimiser, str):
-        return (
-            optimiser
-            if isinstance(optimiser, (BlockFrankWolfe, ConcaveConvex, CuttingPlanes))
-            else optimiser_of(optimiser)
-        )
-    name = optimiser.partition("(")[0].strip()
-    if name in solvers.names() or name not in optimisers.names():
-        known = {*solvers.names(), *optimisers.names(), "auto"}
-        if name not in solvers.names():
-            raise OptionError(f"no optimiser named '{name}'; there are {sorted(known)}")
-        return solvers.resolve(optimiser)
-    return optimiser_of(optimiser)
-
-
-def is_solver(optimiser: Any) -> bool:
-    """Whether this is no optimiser of slopes."""
-    return not isinstance(solver_of(optimiser), Optimiser)
-
-
-def square_scale(prior: Prior) -> float | None:
-    """The scale of a prior of squares about zero; None for others."""
-    if isinstance(prior, GaussianPrior) and prior.mean == 0:
-        return prior.scale
-    if isinstance(prior, Elastic) and prior.c1 == 0 and prior.c2 > 0:
-        return float((2 * prior.c2) ** -0.5)
-    return None
 
 
 @register_learner
@@ -146,7 +67,7 @@ class StructuredPrediction(GradientLearner):
     >>> import credo, numpy as np
     >>> X = [[{"word": "the"}, {"word": "cat"}], [{"word": "the"}, {"word": "dog"}, {"word": "runs"}]]
     >>> y = [["det", "noun"], ["det", "noun", "verb"]]
-    >>> found = credo.fit(credo.CRF(), X, "structured(objective=ssvm)", targets=y, tol=1e-6, seed=0)
+    >>> found = credo.fit(credo.CRF(), X, "structured(objective=ssvm)", targets=y, tol=1e-2, seed=0)
     >>> credo.predict(found.model, [{"word": "the"}, {"word": "bird"}, {"word": "runs"}])
     array(['det', 'noun', 'verb'], dtype=object)
     """
@@ -154,16 +75,20 @@ class StructuredPrediction(GradientLearner):
     name: ClassVar[str] = "structured"
     tol: ClassVar[float] = 1e-4
     objective: str | RiskMember = "hcrf"  # a member, see `structured_members`
-    loss: Any = (
-        "auto"  # "hamming", ..., a table (labels, labels), None; auto: hamming where the member has one
-    )
+    loss: Any = "auto"  # "hamming", ..., a table (right, told), None; auto: hamming where the member has one
+    rescaling: Literal["margin", "slack"] = "margin"  # what the loss scales, see `structured_slack`
     optimiser: Any = "auto"  # see above
-    prior: str | Prior | None = "gaussian(scale=1)"
+    prior: str | Prior | None = "gaussian(scale=1)"  # on the weights: the C of margins is scale^2
 
     def __post_init__(self) -> None:
         """Check the options."""
         member_of(self.objective)
         self.loss_of_member()
+        check.one_of("rescaling", self.rescaling, ["margin", "slack"])
+        if self.rescaling == "slack" and (self.loss_of_member() is None or member_of(self.objective).eps_y):
+            raise OptionError(
+                f"rescaling=slack: expected a loss and a maximum over labels, got {self.objective}"
+            )
         if self.optimiser != "auto":
             solver_of(self.optimiser)
         prior_of(self.prior)
@@ -188,13 +113,25 @@ class StructuredPrediction(GradientLearner):
     def answers(self, task: Task) -> Any:
         """Who answers the two questions about every instance: recursions of sequences, or any inference."""
         member, loss = member_of(self.objective), self.loss_of_member()
+        if self.rescaling == "slack":
+            return self._slack_answers(task)
         if task.inference is None and (found := answers_of(member, loss, task.data)) is not None:
             return found
         return self.graph_answers(task)
 
+    def _slack_answers(self, task: Task) -> Any:
+        """Slack rescaling: by counting errors along sequences, or by enumeration."""
+        data, member, loss = task.data, member_of(self.objective), self.loss_of_member()
+        is_counted = isinstance(loss, Hamming) and task.inference is None
+        if isinstance(data, LabelledSequences) and data.is_complete and is_counted:
+            return SlackAnswers(member, loss)
+        return EnumeratedSlack(member, loss, task.inference, task.inference_budget, task.seed)
+
     def graph_answers(self, task: Task) -> GraphAnswers:
         """General inference, whatever the structure."""
         member, loss = member_of(self.objective), self.loss_of_member()
+        if self.rescaling == "slack":
+            return EnumeratedSlack(member, loss, task.inference, task.inference_budget, task.seed)
         return GraphAnswers(member, loss, task.inference, task.inference_budget, task.seed)
 
     def sees(self, task: Task, weights: Any, rng: np.random.Generator) -> Aim:
@@ -265,6 +202,8 @@ class StructuredPrediction(GradientLearner):
             solver = solver_of(self.optimiser)
         elif member.eps_y > 0 and (member.eps_h > 0 or not is_hidden):
             solver = optimiser_of("lbfgs")
+        elif self.rescaling == "slack":
+            solver = optimiser_of("subgradient") if is_hidden else CuttingPlanes()
         elif is_hidden:
             solver = ConcaveConvex()
         else:
@@ -285,6 +224,11 @@ class StructuredPrediction(GradientLearner):
             raise UnsupportedError(
                 f"frank-wolfe: expected a member with a maximum over labels (eps_y = 0), got {member.name}; "
                 "use lbfgs, or cccp(inner=lbfgs)"
+            )
+        if self.rescaling == "slack" and isinstance(solver, (BlockFrankWolfe, ConcaveConvex)):
+            raise UnsupportedError(
+                f"{solver.name}: slack rescaling is no difference of convex parts; use "
+                "optimiser='bundle' where nothing is hidden, or subgradient(rate=...)"
             )
         has_planes = isinstance(inner, (BlockFrankWolfe, CuttingPlanes))
         if has_planes and square_scale(prior_of(self.prior)) is None:

@@ -71,7 +71,7 @@ class PassState(NamedTuple):
 class ChainBlocks:
     """The problem: chains, their losses, and the linear parts."""
 
-    features: ChainFeatures
+    features: ChainFeatures  # of the positions
     charges: np.ndarray  # (positions, labels) loss of every label
     scale: float  # C
     tangent: Tangent  # where planes begin, and what is subtracted

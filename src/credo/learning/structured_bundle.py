@@ -53,7 +53,7 @@ class BundleProblem:
 
     weights: Any  # ScoreWeights
     answers: Any  # of the two questions
-    batch: Any
+    batch: Any  # the instances
     scale: float  # of the prior
     slope: np.ndarray  # g: the known part per instance
     constant: float  # c

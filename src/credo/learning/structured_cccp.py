@@ -36,10 +36,11 @@ class HiddenRisk:
     """The whole function, and its convex problems for descents along slopes."""
 
     objective: Objective  # minus the mean risk
-    prior: Prior
-    batch: Any
-    first: np.ndarray
+    prior: Prior  # smooth
+    batch: Any  # the instances
+    first: np.ndarray  # weights to start from
     is_smooth: bool  # whether the largest slope says how far it is
+    # value and slope at the last few places
     _known: dict[bytes, tuple[float, np.ndarray]] = field(default_factory=dict, repr=False)
 
     def begin(self) -> Any:

@@ -63,8 +63,8 @@ def node_charges(loss: LabelLoss | None, batch: LabelledSequences, size: int) ->
 class ChainAnswers:
     """Powered sums of sequences."""
 
-    member: RiskMember
-    loss: LabelLoss | None = None
+    member: RiskMember  # which risk
+    loss: LabelLoss | None = None  # of a labelling
     runs: int = 0  # sequences answered so far
 
     def report(self) -> list[str]:

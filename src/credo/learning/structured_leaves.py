@@ -93,10 +93,10 @@ class _Left(NamedTuple):
 class LeafAnswers:
     """Powered sums of such chains."""
 
-    member: RiskMember
-    loss: LabelLoss | None
-    wiring: LeafWiring
-    runs: int = 0
+    member: RiskMember  # which risk
+    loss: LabelLoss | None  # of a labelling
+    wiring: LeafWiring  # which leaf hangs where
+    runs: int = 0  # of inference so far
 
     def __post_init__(self) -> None:
         """The sums of the sequences."""
@@ -171,12 +171,12 @@ class LeafPlace(NamedTuple):
 class LeafRisk:
     """The whole risk and its convex problems, for CCCP with compiled passes; labels are all known."""
 
-    answers: LeafAnswers
+    answers: LeafAnswers  # values and slopes
     weights: Any  # of the field: `shapes`, `scores`
     first: np.ndarray  # the weights to start from
-    batch: KindBatch
+    batch: KindBatch  # the instances
     scale: float  # C
-    average: bool = True
+    average: bool = True  # over the instances, or their sum
 
     def __post_init__(self) -> None:
         """Where each weight stands in the order of the passes: label, hidden, leaf blocks, then moves."""

@@ -44,7 +44,7 @@ DECODINGS = ("annealed", "joint-map", "marginal-map", "max-marginals")
 class RiskMember:
     """Two temperatures, whether there is a loss, and how labels are predicted."""
 
-    name: str
+    name: str  # of the objective
     eps_y: float  # of labels that are known
     eps_h: float  # of what is hidden
     has_loss: bool = True  # whether a loss is meant where none is named

@@ -77,7 +77,7 @@ class PlaneParts:
     """The instances of a batch one by one, and how weights make their scores."""
 
     weights: Any  # ScoreWeights
-    answers: GraphAnswers
+    answers: GraphAnswers  # values and slopes
     batch: Any
 
     @cached_property
@@ -125,8 +125,8 @@ class PlaneParts:
 class PlaneProblem:
     """The dual problem, as `optimise.frank_wolfe` takes it: minus D is minimised."""
 
-    source: PlaneParts
-    tangent: KnownParts
+    source: PlaneParts  # of the planes
+    tangent: KnownParts  # of the concave part
     scale: float  # of the prior: the square root of C
     first: Planed | None = None  # planes to begin with; None: those of the known labels
 

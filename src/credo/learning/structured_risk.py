@@ -72,11 +72,11 @@ def like(scores: Any, flat: np.ndarray) -> Any:
 class GraphAnswers:
     """Powered sums of graphs by any inference that can be asked for them."""
 
-    member: RiskMember
-    loss: LabelLoss | None = None
+    member: RiskMember  # which risk
+    loss: LabelLoss | None = None  # of a labelling
     method: str | Algorithm | None = None  # None is exact where that is small
     budget: Budget = field(default_factory=Budget)  # of each run
-    seed: int | None = None
+    seed: int | None = None  # of inference
     runs: int = 0  # so far
     failures: int = 0  # runs that did not converge
 

@@ -17,7 +17,8 @@ take the unit with the least d out where that promises more.
 
 is what a step adds to the mean log-likelihood, as the chains see it, with D the change of the score: the
 unit, and biases that take back what it adds on average, k = mean over rows of sigma(w'z). Where the gain is
-below `-fall`, w is halved as long as that adds more. Where alpha is kept, D is alpha s times the same with
+below `-fall`, w is halved as long as that adds more; also where fewer than `seen` of the chains would carry
+the mean of e^D, because the others cannot know. Where alpha is kept, D is alpha s times the same with
 softplus(w'z) - E_q softplus, and the share s is the one that adds most. After a step the chains, which are
 carried on, and the biases move by turns, b <- b + rate (mean of rows - mean of chains).
 
@@ -87,6 +88,7 @@ class Growth:
     inner: int = 50  # steps of L-BFGS
     rows: int | None = None  # that a unit is found on, drawn anew for each; None: all
     fall: float = 0.0  # nats that a unit may cost
+    seen: float = 0.05  # of the chains, how many its gain must rest on
     turns: int = 20  # of chains and biases after a step
     rate: float = 0.1  # of biases
     grows: bool = True  # whether alpha is the number of units
@@ -156,14 +158,14 @@ class Growth:
 
     def _shrunk(self, place: Grown, unit: np.ndarray) -> tuple[np.ndarray, float, int]:
         """A unit, or of its halves the one that adds most; its gain, and how often it was halved."""
-        gain, halvings = self.gain(place, unit), 0
-        if gain >= -self.fall or not self.grows:
+        (gain, seen), halvings = self._judged(place, unit), 0
+        if not self.grows or (gain >= -self.fall and seen >= self.seen):
             return unit, gain, 0
         while halvings < _HALVINGS:
-            half = self.gain(place, unit / 2)
-            if half <= gain and gain >= -self.fall:
+            half, better = self._judged(place, unit / 2)
+            if half <= gain and gain >= -self.fall and seen >= self.seen:
                 break
-            unit, gain, halvings = unit / 2, half, halvings + 1
+            unit, gain, seen, halvings = unit / 2, half, better, halvings + 1
         return unit, gain, halvings
 
     def _climb(self, place: Grown) -> tuple[np.ndarray, float]:
@@ -230,7 +232,11 @@ class Growth:
         return vertex.tobytes()
 
     def gain(self, place: Grown, unit: np.ndarray, share: float | None = None) -> float:
-        """What a step to one more unit adds to the mean log-likelihood of the rows.
+        """What a step to one more unit adds to the mean log-likelihood of the rows."""
+        return self._judged(place, unit, share)[0]
+
+    def _judged(self, place: Grown, unit: np.ndarray, share: float | None = None) -> tuple[float, float]:
+        """The gain of a unit, and the effective share of the chains in it, (E e^D)^2 / E e^2D.
 
         Of a conditional machine, which has a chain per row, it is a lower bound: the mean of the logarithms
         of E exp(D - m) is at most the logarithm of the mean, for any m(x) that is taken from D on both sides;
@@ -245,7 +251,9 @@ class Growth:
             m = times * self._change(place, middle, unit)
             changes = [change - m for change in changes]
         up, down = changes
-        return float(up.mean() - (log_sum_exp(down) - np.log(len(down))))
+        lost = log_sum_exp(down) - np.log(len(down))
+        seen = np.exp(2 * lost - log_sum_exp(2 * down) + np.log(len(down)))
+        return float(up.mean() - lost), float(seen)
 
     def _change(self, place: Grown, z: np.ndarray, unit: np.ndarray) -> np.ndarray:
         """Of the scores of inputs, for a unit that counts once."""

@@ -16,10 +16,23 @@ if TYPE_CHECKING:
     from ..families.blank import BlankMixture
     from .blank_hmm import BlankFactorialHMM, BlankHMM
     from .blank_net import BlankNet
+    from .blank_rbm import BlankRBM
     from .crf import CRF
     from .factor_analysis import FactorAnalysis
+    from .topic_model import TopicModel
 
-__all__ = ["BLANKS", "bayes_net", "crf", "factor_analysis", "factorial_hmm", "hmm", "mixture"]
+__all__ = [
+    "BLANKS",
+    "bayes_net",
+    "crf",
+    "factor_analysis",
+    "factorial_hmm",
+    "hmm",
+    "mixture",
+    "rbm",
+    "semi_markov",
+    "topic_model",
+]
 
 BLANKS = Catalogue(
     "model to be learned",
@@ -31,6 +44,9 @@ BLANKS = Catalogue(
         factorial_hmm="Several hidden chains behind the rows of a sequence, with so many states each.",
         hmm="Hidden Markov model of so many states, for sequences.",
         mixture="Mixture of so many components, for rows.",
+        rbm="Boltzmann machine of visible units and so many hidden ones.",
+        semi_markov="Hidden states that last between a least and a longest number of steps.",
+        topic_model="Topics of documents, which are rows of counts of words.",
     ),
     "credo learners",
 )
@@ -139,3 +155,42 @@ def factor_analysis(factors: int | None = None, noise: str = "diagonal") -> Fact
     from .factor_analysis import FactorAnalysis
 
     return FactorAnalysis(factors, noise)  # type: ignore[arg-type]
+
+
+def rbm(hidden: int, visible: str = "bernoulli") -> BlankRBM:
+    """Boltzmann machine of visible units and so many hidden ones.
+
+    Parameters
+    ----------
+    hidden, visible
+        As in `RBM.blank`.
+    """
+    from .blank_rbm import BlankRBM
+
+    return BlankRBM(hidden, visible)  # type: ignore[arg-type]
+
+
+def semi_markov(states: int, durations: Any, emission: Any = None) -> Any:
+    """Hidden states that last between a least and a longest number of steps.
+
+    Parameters
+    ----------
+    states, durations, emission
+        As in `SemiMarkov`: `"semi-markov(2, durations=[4, 20])"`.
+    """
+    from .semi_markov import SemiMarkov
+
+    return SemiMarkov(states=states, durations=durations, emission=emission)
+
+
+def topic_model(topics: int, mixtures: int = 1) -> TopicModel:
+    """Topics of documents, which are rows of counts of words.
+
+    Parameters
+    ----------
+    topics, mixtures
+        As in `TopicModel`.
+    """
+    from .topic_model import TopicModel
+
+    return TopicModel(topics, mixtures=mixtures)

@@ -32,7 +32,7 @@ __all__ = ["Declared", "DeclaredWeights", "checked_places", "declared_in", "with
 class Declared:
     """A parameter by the places where it stands."""
 
-    name: str
+    name: str  # of the parameter
     domain: Continuous  # of each of its numbers
     sites: np.ndarray  # (places, 2) number of the factor, and which of its parameters
 
@@ -97,7 +97,7 @@ def _changed(group: Densities, changes: Iterable[tuple[np.ndarray, np.ndarray]])
 class DeclaredWeights:
     """All declared parameters as one vector of free numbers: a model of scores that are graphs."""
 
-    graph: FactorGraph
+    graph: FactorGraph  # whose numbers they are
     declared: tuple[Declared, ...]
     make: Callable[[Mapping[str, np.ndarray]], Any]  # values by name -> a model of the same kind
 

@@ -167,7 +167,7 @@ class KindItems:
     """Inputs as they were given, kind by kind."""
 
     nodes: dict[str, list[Any]]  # features of every input
-    pairs: dict[str, list[Any]]
+    pairs: dict[str, list[Any]]  # kind of edge -> nodes of every item
     extra: dict[str, list[Any]]  # features of edges, None for none
 
     @classmethod

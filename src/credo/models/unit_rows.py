@@ -20,8 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.errors import DataError
-from ..data.column import Column
-from ..data.sources import is_table, named_columns
+from ..data.sources import is_table, number_columns
 
 __all__ = ["UnitRows", "UnitScores", "UnitStatistics", "UnitWeights", "log_odds", "unit_table"]
 
@@ -133,24 +132,8 @@ class UnitWeights:
 
 
 def unit_table(what: str, data: Any, names: Sequence[str] = ()) -> Any:
-    """Columns of a frame or a mapping, side by side; arrays as they are. At least one row.
-
-    Of a table that has columns of all these names, such as samples of a machine, no others are taken.
-    """
-    if is_table(data):
-        columns = named_columns(data).columns
-        columns = {name: columns[name] for name in names} if set(names) <= set(columns) and names else columns
-        columns = {name: c.values if isinstance(c, Column) else c for name, c in columns.items()}
-        lengths = {len(column) for column in columns.values()}
-        if len(lengths) > 1:
-            raise DataError(f"{what}: expected columns with the same number of rows, got {sorted(lengths)}")
-        try:
-            data = np.array([np.asarray(column, dtype=np.float64) for column in columns.values()]).T
-        except (TypeError, ValueError):
-            raise DataError(
-                f"{what}: expected numbers in all columns, got {list(columns)!r:.60} with others"
-            ) from None
-    found = np.asarray(data) if not isinstance(data, np.ndarray) else data
+    """Columns of a table side by side, arrays as they are: at least one row of units."""
+    found = number_columns(what, data, names) if is_table(data) else np.asarray(data)
     if found.ndim == 2 and not len(found):
         raise DataError(f"{what}: expected at least one row, got none")
     if found.ndim != 2:

@@ -104,7 +104,7 @@ def infer_batch(
 class BatchQuestion:
     """A question that is asked of tables more than once: it is checked, and the answer planned, once."""
 
-    problem: Problem
+    problem: Problem  # that of the graph
     factors: np.ndarray  # those whose tables are given
 
     @classmethod
