@@ -230,3 +230,22 @@ def test_slack_is_refused_where_it_means_nothing():
 def test_other_models_are_refused():
     with pytest.raises(UnsupportedError, match="it learns to predict labels from features"):
         credo.fit(credo.datasets.sprinkler(), {"rain": ["yes"]}, StructuredPrediction())
+
+
+@pytest.mark.parametrize(
+    ("missing", "spec"),
+    [
+        (False, "structured(objective=ssvm)"),
+        (False, "structured(objective=ssvm, optimiser=frank-wolfe(away=true))"),
+        (True, "structured(objective=mssvm)"),
+        (True, "structured(objective=lssvm, optimiser=cccp(inner=frank-wolfe))"),
+        (True, "structured(objective=mllr, optimiser=subgradient(rate=0.2))"),
+    ],
+)
+def test_runs_go_on_from_checkpoints(missing, spec, tmp_path):
+    whole = _fit(missing, spec, max_iter=6, tol=1e-9, inference="junction-tree")
+    path = tmp_path / "run.credo"
+    _fit(missing, spec, max_iter=3, tol=1e-9, inference="junction-tree", checkpoint=path, every=0.0)
+    again = _fit(missing, spec, max_iter=6, tol=1e-9, inference="junction-tree", checkpoint=path, every=0.0)
+    assert again.objective[-1] == pytest.approx(whole.objective[-1], abs=1e-12)
+    assert again.model == whole.model

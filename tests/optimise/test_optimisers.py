@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from credo.core.result import Status
-from credo.optimise.optimisers import LBFGS, SGD, Adam, Loss, Optimiser
+from credo.optimise.optimisers import LBFGS, SGD, Adam, Loss, Optimiser, Subgradient
 from credo.optimise.run import Budget
 
 
@@ -121,3 +121,21 @@ def test_a_start_without_slope_is_the_end():
     status, w, values = run(LBFGS(), quadratic(np.ones(2), 1.0), np.ones(2), max_iter=10, tol=1e-8)
     assert (status, len(values)) == (Status.CONVERGED, 1)
     assert w == pytest.approx(np.ones(2))
+
+
+def test_subgradients_keep_the_lowest_place_of_a_function_with_kinks():
+    def kinked(w):
+        return float(3 * np.abs(w - 1.0).sum() + 0.5 * w @ w), 3 * np.sign(w - 1.0) + w
+
+    steps = Subgradient(rate=0.3, decay=0.1)
+    values = []
+
+    def watched(w):
+        found = kinked(w)
+        values.append(found[0])
+        return found
+
+    w, _ = steps.minimise(Loss(watched), np.array([3.0, -2.0]), Budget(400, 1e-9))
+    assert kinked(w)[0] == min(values)
+    assert kinked(w)[0] == pytest.approx(1.0, abs=0.3)  # at w = 1
+    assert (np.diff(values) > 0).any()
