@@ -55,7 +55,7 @@ def _bytes_in_use() -> int:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Between files, drop the programs of JAX when they fill memory: a whole run would keep gigabytes of them."""
+    """Between files, drop what JAX compiled when it fills memory: a whole run would keep gigabytes."""
     if "jax" not in sys.modules or (nextitem is not None and nextitem.path == item.path):
         return
     if _bytes_in_use() > _MOST:
