@@ -3,6 +3,10 @@ r"""Arithmetic of two layers that are joined by a matrix: softplus, and sums ove
     softplus(a) = log(1 + e^a),      log sum_s exp( s'f + g(s'R) ),   s in {0, 1}^k
 
 The second goes through all 2^k states s of the one layer, with those of the other summed by hand in g.
+
+States are drawn by a byte u each: on where 256 p - u >= 1, off where that is <= 0. Where it is a share
+between, at one unit in 256, the unit is on with that share, for which a number of full length is drawn.
+Together that is p, with a quarter of the random bits.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import numpy as np
 __all__ = [
     "binary_entropy",
     "binary_rows",
+    "draw_units",
     "log_sum_exp",
     "log_sum_over_layer",
     "sigmoid",
@@ -27,8 +32,19 @@ _FACTORS = {4: 100, 8: 1000}  # numbers up to 2 whose product is a float of so m
 
 def sigmoid(x: np.ndarray) -> np.ndarray:
     """1 / (1 + e^-x), for any finite or infinite x."""
-    small = np.exp(-np.abs(x))
-    return np.asarray(np.where(x >= 0, 1.0, small) / (1.0 + small))
+    with np.errstate(over="ignore"):  # one over infinity is right
+        found = np.asarray(1.0 + np.exp(-x))
+    return np.divide(1.0, found, out=found)  # type: ignore[no-any-return]
+
+
+def draw_units(p: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Units that are on with these probabilities, as numbers of the same type."""
+    above = np.ravel(p) * 256
+    above -= np.frombuffer(rng.bytes(p.size), np.uint8)
+    on = above >= 1
+    ties = np.flatnonzero((above > 0) ^ on)
+    on[ties] = rng.random(len(ties), dtype=p.dtype) < above[ties]  # type: ignore[arg-type]
+    return on.astype(p.dtype).reshape(p.shape)
 
 
 def softplus(x: np.ndarray) -> np.ndarray:

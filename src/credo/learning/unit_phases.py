@@ -26,7 +26,7 @@ import numpy as np
 from ..core.records import record
 from ..inference.messages.layer_batch import layer_joint_states, layer_states, layer_sums
 from ..inference.variational.layer_mean_field import layer_means
-from ..kernels.boltzmann import binary_entropy, sigmoid, softplus_sums
+from ..kernels.boltzmann import binary_entropy, draw_units, sigmoid, softplus_sums
 from ..models.unit_rows import UnitRows, UnitScores
 
 __all__ = ["GIBBS", "MARGINS", "PHASES", "Negative", "NegativePhase"]
@@ -104,24 +104,24 @@ class NegativePhase:
 
     def on(self, p: np.ndarray) -> np.ndarray:
         """States drawn with these probabilities."""
-        return (self.rng.random(p.shape, dtype=p.dtype) < p).astype(p.dtype)  # type: ignore[arg-type]
+        return draw_units(p, self.rng)
 
     def _visible(self, scores: UnitScores, h: np.ndarray) -> np.ndarray:
         means: np.ndarray = h @ scores.weights.T
         means += scores.left
         if self.scale is None:
-            return self.on(_sigmoid(means))
+            return self.on(sigmoid(means))
         return means + self.rng.standard_normal(means.shape, dtype=means.dtype) / np.sqrt(self.scale)  # type: ignore[arg-type]
 
     def _drawn(self, scores: UnitScores, batch: UnitRows, hidden: np.ndarray) -> Negative:
         if self.kind == "perc-loss":
             fields = np.broadcast_to(scores.left, batch.v.shape)
-            return self._least(scores, self.on(_sigmoid(fields)))
+            return self._least(scores, self.on(sigmoid(fields)))
         h = self._begun(scores, batch, hidden)
         for turn in range(self.sweeps):
             v = self._visible(scores, h)
             inputs = self.inputs(scores, v)
-            p = _sigmoid(inputs)
+            p = sigmoid(inputs)
             if turn < self.sweeps - 1 or self.kind == "pcd":
                 h = self.on(p)
         if self.kind == "pcd":
@@ -132,7 +132,7 @@ class NegativePhase:
         """Hidden states that chains begin at."""
         if self.kind == "random-cd":
             flat = np.full(batch.v.shape, 0.5, scores.weights.dtype)
-            return self.on(_sigmoid(self.inputs(scores, self.on(flat))))
+            return self.on(sigmoid(self.inputs(scores, self.on(flat))))
         if self.kind == "cd" or self.chains is None:
             h = self.on(hidden)
         if self.kind == "cd":
@@ -150,8 +150,8 @@ class NegativePhase:
             better = value > least
             best, least = np.where(better[:, None], v, best), np.where(better, value, least)
             if turn < self.sweeps:
-                v = self._visible(scores, self.on(_sigmoid(inputs)))
-        return Negative(best, _sigmoid(self.inputs(scores, best)), lambda: float(least.mean()))
+                v = self._visible(scores, self.on(sigmoid(inputs)))
+        return Negative(best, sigmoid(self.inputs(scores, best)), lambda: float(least.mean()))
 
     # Beliefs.
 
@@ -210,14 +210,3 @@ def _coordinate_steps(weights: np.ndarray, left: np.ndarray, right: np.ndarray, 
         v = new
     h = (v @ weights + right > 0).astype(weights.dtype)
     return _Stepped(v, h, (left * v).sum(axis=1) + ((v @ weights + right) * h).sum(axis=1))
-
-
-def _sigmoid(x: np.ndarray) -> np.ndarray:
-    """The logistic function where range is no matter: e^-x may be infinite."""
-    if x.dtype == np.float64:
-        return sigmoid(x)
-    with np.errstate(over="ignore"):
-        found = np.exp(-x)
-        found += 1
-        np.divide(1, found, out=found)
-    return found

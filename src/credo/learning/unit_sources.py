@@ -16,7 +16,7 @@ import numpy as np
 
 from ..inference.messages.layer_batch import layer_joint_states, layer_states, layer_sums
 from ..inference.variational.layer_mean_field import layer_means
-from ..kernels.boltzmann import softplus_sums
+from ..kernels.boltzmann import sigmoid, softplus_sums
 from ..models.unit_rows import UnitRows, UnitScores, UnitStatistics
 from .log_linear import StatisticsSource
 from .unit_phases import NegativePhase
@@ -53,21 +53,23 @@ class UnitContrast(StatisticsSource):
             batch = UnitRows(phase.on(batch.v), batch.x)
         v = batch.v
         inputs = phase.inputs(scores, v)
-        hidden = _sigmoid_of(inputs)
+        hidden = sigmoid(inputs)
         seen = v if phase.scale is None else v * phase.scale
         negative = phase(scores, batch, hidden)
         if phase.has_joint_data:
             hidden = (inputs > 0).astype(inputs.dtype)
         left, right = negative.left, negative.right
         expected = left if phase.scale is None else left * phase.scale
-        pairs = seen.T @ hidden
-        pairs /= rows
-        pairs -= (expected.T @ right if negative.pairs is None else negative.pairs) / len(left)
-        offsets = (v.mean(axis=0), hidden.mean(axis=0)) if self.is_centred else None
+        pairs = seen.T @ (hidden / rows)  # a layer is divided faster than all pairs are
+        if negative.pairs is None:
+            pairs -= expected.T @ (right / len(left))
+        else:
+            pairs -= negative.pairs / len(left)
+        offsets = (_mean(v), _mean(hidden)) if self.is_centred else None
         if scores.left.ndim == 2:
             found = UnitStatistics(pairs, (v - left) / rows, (hidden - right) / rows, None)
         else:
-            means = (v.mean(axis=0) - left.mean(axis=0), hidden.mean(axis=0) - right.mean(axis=0))
+            means = (_mean(v) - _mean(left), _mean(hidden) - _mean(right))
             found = UnitStatistics(pairs, *means, offsets)
         return self._value(scores, batch, inputs, hidden, negative), found
 
@@ -91,13 +93,9 @@ def _spread(found: UnitStatistics, rows: int) -> UnitStatistics:
     return found._replace(left=left, right=right)
 
 
-def _sigmoid_of(inputs: np.ndarray) -> np.ndarray:
-    """Probabilities in the precision of the inputs."""
-    with np.errstate(over="ignore"):
-        found = np.exp(-inputs)
-        found += 1
-        np.divide(1, found, out=found)
-    return found
+def _mean(rows: np.ndarray) -> np.ndarray:
+    """The mean row, as a product of matrices."""
+    return np.full(len(rows), 1 / len(rows), rows.dtype) @ rows  # type: ignore[no-any-return]
 
 
 class _Watched(StatisticsSource):
@@ -124,15 +122,16 @@ class UnitPseudolikelihood(_Watched):
     def value(self, scores: UnitScores, batch: UnitRows) -> float:
         """The mean over some rows."""
         scores, batch = self.few(scores, batch)
-        v = batch.v.astype(np.float64)
+        v = batch.v
         unit = np.random.default_rng(0).integers(v.shape[1], size=len(v))
         at = np.arange(len(v))
-        inputs, weights = self.phase.inputs(scores, v), scores.weights[unit]
         if self.phase.scale is not None:
             return self.phase.score(scores, v)  # numbers of the line have no other state
+        inputs, weights = self.phase.inputs(scores, v), scores.weights[unit]
         without = inputs - weights * v[at, unit][:, None]
         odds = np.broadcast_to(scores.left, v.shape)[at, unit]
         odds = odds + softplus_sums(without + weights) - softplus_sums(without)
+        odds = odds.astype(np.float64)
         own = v[at, unit] * odds - np.logaddexp(0.0, odds)
         return float(own.mean() * v.shape[1])
 

@@ -13,8 +13,11 @@ so that data and their negative are learned alike. Source: Melchior, Fischer and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -97,9 +100,12 @@ class UnitWeights:
 
     def parts(self, theta: np.ndarray) -> list[np.ndarray]:
         """Views of the vector."""
-        ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes])
-        cut = np.split(theta, ends[:-1])
-        return [part.reshape(shape) for part, shape in zip(cut, self.shapes, strict=True)]
+        return [theta[a:b].reshape(shape) for (a, b), shape in zip(self._places, self.shapes, strict=True)]
+
+    @cached_property
+    def _places(self) -> list[tuple[int, int]]:
+        """Where every part begins and ends."""
+        return list(pairwise(accumulate(map(math.prod, self.shapes), initial=0)))
 
     def scores(self, theta: np.ndarray, batch: UnitRows) -> UnitScores:
         """Weights and fields of a batch."""

@@ -243,7 +243,7 @@ class _Stochastic(Optimiser):
             values.append(value + loss.penalty(w))
             total += 1
             mean += gradient
-            w = w - rate * self.direction(gradient, memory)
+            w = w + -rate * self.direction(gradient, memory)  # the product's memory becomes that of the sum
             if np.any(loss.l1):
                 w = np.sign(w) * np.maximum(np.abs(w) - rate * self.scale(memory) * loss.l1, 0.0)
         here = float(np.mean(values))
@@ -281,6 +281,9 @@ class SGD(_Stochastic):
 
     def direction(self, gradient: np.ndarray, memory: dict[str, np.ndarray]) -> np.ndarray:
         """The gradient and what is left of earlier ones."""
+        if not self.momentum:
+            memory["scale"] = np.ones(())
+            return gradient
         memory["momentum"] = self.momentum * memory.get("momentum", 0.0) + gradient
         memory["scale"] = self.momentum * memory.get("scale", np.zeros(())) + 1.0
         return memory["momentum"]

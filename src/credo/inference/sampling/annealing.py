@@ -19,7 +19,7 @@ import numpy as np
 from ...core.factor_graph import FactorGraph
 from ...core.result import Marginals
 from ...core.wiring import starts_of
-from ...kernels.boltzmann import sigmoid, softplus_sums
+from ...kernels.boltzmann import draw_units, sigmoid, softplus_sums
 from ...kernels.conditionals import gibbs_sweeps
 from ...structures.layers import Layers
 from ..problem.base import Problem
@@ -174,7 +174,7 @@ class LayerPath:
         return self._drawn(np.broadcast_to(sigmoid(self._left.base), (count, len(self._left.own))), rng)
 
     def _drawn(self, p: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        return (rng.random(p.shape, dtype=self._kind) < p).astype(self._kind)  # type: ignore[arg-type]
+        return draw_units(p.astype(self._kind, copy=False), rng)
 
     def gain(self, rows: np.ndarray, old: float, new: float) -> np.ndarray:
         """The difference of both log weights of the left layer."""
