@@ -7,7 +7,7 @@ epoch      CPU seconds per epoch of CD-1, 784 x 256 units, batches of 100 of 20,
            where it is at hand, random ones otherwise): credo, scikit-learn's `BernoulliRBM` on float32 and
            float64 rows, and the five matrix products that an epoch needs, interleaved, one thread. An epoch
            is half the difference of runs of three epochs and of one, so that starting costs nothing;
-           the best of five rounds of either, after one that fills memory
+           the median of five rounds, in each of which a run that is not timed goes before
 messages   nanoseconds per message and core of belief propagation, 784 x 256 units, 100 machines at once
 wide       wall and CPU seconds of `bp` on 10,000 x 2,000 units to 1e-3, after warm-up, all cores
 """
@@ -80,7 +80,7 @@ def _theirs(x: np.ndarray, epochs: int) -> None:
 
 
 def epoch(*, quick: bool) -> list[list[str]]:
-    """CPU seconds per epoch, best of interleaved rounds."""
+    """CPU seconds per epoch, median of interleaved rounds."""
     count = 5000 if quick else 20_000
     single, double = rows(count, np.float32), rows(count, np.float64)
     cases: dict[str, Callable[[int], Any]] = {
@@ -90,15 +90,15 @@ def epoch(*, quick: bool) -> list[list[str]]:
         "scikit-learn, float32 rows": lambda n: _theirs(single, n),
         "scikit-learn, float64 rows": lambda n: _theirs(double, n),
     }
-    for run in cases.values():
-        run(1)  # imports, and the first use of memory
-    times: dict[tuple[str, int], list[float]] = {(name, n): [] for name in cases for n in (1, 3)}
+    times: dict[str, list[float]] = {name: [] for name in cases}
     for _ in range(2 if quick else ROUNDS):
-        for (name, n), found in times.items():
-            found.append(cpu(lambda run=cases[name], n=n: run(n)))
-    best = {name: (min(times[name, 3]) - min(times[name, 1])) / 2 for name in cases}
-    base = best["five products, float32"]
-    return [[name, f"{found:.2f} s", f"{found / base:.2f}"] for name, found in best.items()]
+        for name, run in cases.items():
+            run(1)  # imports, and memory that others had
+            one, three = (cpu(lambda run=run, n=n: run(n)) for n in (1, 3))
+            times[name].append((three - one) / 2)
+    usual = {name: float(np.median(found)) for name, found in times.items()}
+    base = usual["five products, float32"]
+    return [[name, f"{found:.3f} s", f"{found / base:.2f}"] for name, found in usual.items()]
 
 
 def messages(*, quick: bool) -> list[list[str]]:
