@@ -26,7 +26,7 @@ from ..core import check
 from ..core.errors import OptionError
 from ..core.records import record
 from ..core.result import Status
-from ..kernels.boltzmann import draw_units, sigmoid
+from ..kernels.boltzmann import sigmoid
 from ..models.conditional_rbm import ConditionalRBM
 from ..models.fractional_rbm import FractionalRBM
 from ..models.rbm import RBM
@@ -131,7 +131,7 @@ class InfiniteBoltzmann(Learner):
             return Grown(atoms, shares, alpha, bias, data.v[chosen])
         fields = bias[:, 0] if data.x is None else bias[:, 0] + data.x @ bias[:, 1:].T
         p = np.broadcast_to(sigmoid(fields), (count, len(bias)))
-        chains = draw_units(p, rng).astype(np.float32)
+        chains = (rng.random(p.shape) < p).astype(np.float32)
         return Grown(atoms, shares, alpha, bias, chains)
 
 

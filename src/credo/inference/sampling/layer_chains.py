@@ -6,7 +6,7 @@ import numpy as np
 
 from ...core.factor_graph import FactorGraph
 from ...core.records import record
-from ...kernels.boltzmann import draw_units, sigmoid
+from ...kernels.boltzmann import sigmoid
 from ...structures.layers import Layers
 from .draws import Draws
 
@@ -61,7 +61,7 @@ class LayerEngine:
         return ["two layers of units: a sweep draws each of them at once, given the other"]
 
     def _drawn(self, odds: np.ndarray) -> np.ndarray:
-        return draw_units(sigmoid(odds), self._rng)
+        return (self._rng.random(odds.shape) < sigmoid(odds)).astype(np.float64)
 
     def _rows(self) -> np.ndarray:
         rows = np.zeros((len(self._left), len(self._graph.variables)), dtype=np.int64)
