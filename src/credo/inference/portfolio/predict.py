@@ -66,7 +66,8 @@ def predict(  # noqa: PLR0913, the options of one call
         Give the standard deviation of each number beside its mean, in a column `"<name>_std"`.
     maximise
         Without it each target is predicted by itself. `"all"` gives the states of the most probable
-        completion of the row, names those that are most probable together, as in `infer`.
+        completion of the row, names those that are most probable together, as in `infer`. A `CRF` knows by
+        its `decoding` how it was learned: with margins, its labels are the best together without asking.
     inference
         The algorithm that answers; by default the one that suits the model.
     impossible
