@@ -39,7 +39,6 @@ def test_predictions_are_told_as_the_field_says(tmp_path):
     for decode, told in (("auto", TOGETHER), ("marginals", EACH)):
         tagger = ChainCRF.from_model(joint).set_params(decode=decode)
         assert tagger.predict([X])[0].tolist() == told
-    assert ChainCRF.from_model(joint).decoding_ == "joint-map"
 
 
 @pytest.mark.parametrize(

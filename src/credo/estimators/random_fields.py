@@ -92,11 +92,6 @@ class RandomField(Estimator, abc.ABC):
         has_kinds = self.get_params().get("edges") is not None
         return latent_inputs([*X] if has_kinds else self._inputs(X, y), has_kinds=has_kinds)
 
-    @property
-    def _follows(self) -> bool:
-        """Whether predictions are those that suit how the field was learned."""
-        return bool(self.get_params()["decode"] == "auto")
-
     def _decoding(self) -> str:
         """How labels are predicted."""
         decode = self.get_params()["decode"]
@@ -150,7 +145,7 @@ class RandomField(Estimator, abc.ABC):
             objective = self.get_params()["objective"]
             x, how = self._latent_inputs(X), {"decoding": self._decoding(), **self._answering()}
             return self._answers(crf).predict(x, objective, **how)
-        if not (crf.predicts_jointly if self._follows else self._decoding() != "max-marginals"):
+        if self._decoding() == "max-marginals":
             return [self.classes_[p.argmax(axis=1)] for p in self.predict_proba(X)]
         self._check_maximises(crf.domain)
         return self._labelled(self._asked(X, maximise="all").assignment)
@@ -204,7 +199,7 @@ class RandomField(Estimator, abc.ABC):
         if not isinstance(crf, CRF):
             raise OptionError(f"from_model: expected a CRF, got {type(crf).__name__}")
         self.model_, self.classes_ = crf, np.array(crf.labels)
-        self.decoding_ = crf.decoding if self._follows else self._decoding()
+        self.decoding_ = self._decoding()
         return self
 
     def _learn(self, blank: Any, X: list[Any], y: Any, **kept: Any) -> None:
