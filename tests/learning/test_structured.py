@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 
 import credo
 from credo.core.errors import OptionError, UnsupportedError
+from credo.core.result import Status
 from credo.learning.structured import StructuredPrediction
 from credo.learning.structured_losses import loss_of
 from credo.learning.structured_members import member_of
@@ -123,7 +124,6 @@ def test_other_ways_come_near_the_same_optimum():
         "mllr",
         "hcrf, optimiser=cccp",
         "epsilon(eps=0.5), optimiser=cccp",
-        "mssvm, optimiser=cccp(inner=subgradient(rate=0.3))",
     ],
 )
 def test_the_concave_convex_procedure_never_raises_the_risk(spec):
@@ -131,6 +131,16 @@ def test_the_concave_convex_procedure_never_raises_the_risk(spec):
     assert found.converged
     assert (np.diff(found.objective) >= -1e-10).all()
     assert found.objective[-1] > found.objective[0]
+
+
+@pytest.mark.parametrize("rate", [0.3, 300])
+def test_a_descent_over_kinks_that_found_nothing_lower_has_stalled(rate):
+    found = _fit(True, f"structured(objective=mssvm, optimiser=cccp(inner=subgradient(rate={rate})))")
+    assert found.status is Status.STALLED
+    assert any("give them a smaller rate" in note for note in found.notes)
+    assert (np.diff(found.objective) >= -1e-10).all()
+    best = _fit(True, "structured(objective=mssvm)").objective[-1]
+    assert found.objective[-1] == (-2.0 if rate == 300 else pytest.approx(best, abs=2e-3))
 
 
 def test_its_surrogate_touches_and_lies_above():

@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 import credo
-from credo.core.errors import DataError, ModelError
+from credo.core.errors import DataError, ModelError, QueryError
 from credo.learning.log_linear import Objective
 from credo.learning.structured_losses import loss_of
 from credo.learning.structured_members import MEMBERS, member_of
@@ -99,6 +99,51 @@ def test_predictions_are_those_of_enumeration(task):
         for i, row in enumerate(told["y"]):
             np.testing.assert_allclose(row, exact[f"y_{i}"], atol=1e-12)
             assert labels["y"][i] == "abc"[row.argmax()]
+
+
+def test_it_answers_the_calls_of_templates(task):
+    x, y, field, _ = task
+    found, graphs = credo.infer(field, data=x), field.graphs(x)
+    exact = [credo.infer(graph, "enumerate") for graph in graphs]
+    assert found.log_z.value == pytest.approx(sum(one.log_z.value for one in exact))
+    for n, one in enumerate(exact):
+        for kind in field.kinds:
+            rows = [one.marginals[f"{kind}_{i}"] for i in range(len(found.marginals[kind][n]))]
+            np.testing.assert_allclose(found.marginals[kind][n], np.array(rows), atol=1e-12)
+    alone = credo.infer(field, "junction-tree", data=x[0]).marginals["h"]
+    np.testing.assert_allclose(alone, found.marginals["h"][0], atol=1e-12)
+    each = credo.log_likelihood(field, x, targets=y, each=True)
+    np.testing.assert_allclose(each, kind_log_likelihood(field, x, y), atol=1e-10)
+    drawn = credo.sample(field, 3, data=x, seed=0)
+    assert [part.shape[0] for part in drawn["y"]] == [3] * len(x)
+    for table, part in zip(credo.predict(field, x, "y", proba=True), found.marginals["y"], strict=True):
+        np.testing.assert_allclose(table, part)
+
+
+@pytest.mark.parametrize("how", ["max-marginals", "joint-map", "marginal-map", "annealed(eps_h=0.5)"])
+def test_it_is_predicted_as_it_was_learned(how, task):
+    x, field = task[0], task[2].with_decoding(how)
+    wanted = [own["y"].tolist() for own in predict_structures(field, x)]
+    assert [part.tolist() for part in credo.predict(field, x)] == wanted
+    assert credo.predict(field, x[0], "y").tolist() == wanted[0]
+    best = [own["y"].tolist() for own in predict_structures(field, x, decoding="joint-map")]
+    assert [part.tolist() for part in credo.predict(field, x, maximise="all")] == best
+
+
+@pytest.mark.parametrize(
+    ("ask", "sentence"),
+    [
+        (lambda field, x: credo.predict(field, x, "h"), "targets: expected one of the kinds"),
+        (lambda field, x: credo.predict(field, x, maximise=["y"]), "maximise: expected"),
+        (lambda field, x: credo.predict(field, x, proba=True, maximise="all"), "have no probabilities"),
+        (lambda field, x: credo.predict(field, x, lengths=[1]), "leave out"),
+        (credo.log_likelihood, "targets: expected the labels"),
+        (lambda field, x: field.instantiate(x).to_factor_graph(), "expected one input, got"),
+    ],
+)
+def test_questions_it_cannot_answer_are_refused(ask, sentence, task):
+    with pytest.raises((QueryError, DataError, ModelError), match=sentence):
+        ask(task[2], task[0])
 
 
 def test_log_likelihood_is_that_of_the_graphs(task):

@@ -9,7 +9,7 @@ from credo.core.errors import OptionError
 from credo.core.result import Status
 from credo.optimise import lbfgs
 from credo.optimise.cccp import CCCP, Inner, lower
-from credo.optimise.driver import Step, drive
+from credo.optimise.driver import UNKNOWN, Step, drive
 from credo.optimise.lbfgs import Descent, Point
 from credo.optimise.run import Budget
 
@@ -91,6 +91,20 @@ def test_a_function_that_does_not_fall_keeps_its_place():
     found = drive(CCCP(solver=Solver()), wells, Budget(50, 1e-9))
     assert found.status is Status.STALLED and found.residuals == []
     assert found.state.x.tolist() == [1.0, 2.0, 0.5]
+
+
+def test_work_goes_on_where_the_fall_is_small_and_a_change_that_is_unknown_is_no_convergence():
+    class Blind(Wells):
+        def change(self, old, new):
+            return 0.0 if self.value(new) < self.value(old) else UNKNOWN
+
+    little, more = Solver(), Solver()
+    wells = Blind([0.1, 0.1, 0.1])
+    lower(wells, little, wells.first, wells.value(wells.first), Inner(1))
+    lower(wells, more, wells.first, wells.value(wells.first), Inner(1, fall=0.5))
+    assert little.calls < more.calls
+    found = drive(CCCP(solver=Solver()), Blind([1.0, 2.0, 0.5]), Budget(50, 1e-6))
+    assert found.status is Status.STALLED
 
 
 def test_at_a_stationary_point_it_has_converged():

@@ -50,7 +50,7 @@ _NAMES = {
 class Template(Protocol):
     """A model that is a graph only together with data."""
 
-    def instantiate(self, x: Any, **reading: Any) -> Instance:
+    def instantiate(self, x: Any, **reading: Any) -> Any:
         """The hidden rows of these data, which `reading` says how to read."""
         ...
 
@@ -173,6 +173,10 @@ class Instance:
     def named(self, rows: np.ndarray) -> Rows:
         """Probabilities (rows, states) or states (rows,) by the names of the hidden chains."""
         return Rows.of(rows, self.cuts, self.shape, self.name)
+
+    def named_tables(self, flat: np.ndarray) -> Rows:
+        """Probabilities of the states of all rows, one after another."""
+        return self.named(flat.reshape(-1, self.states))
 
     def named_parts(self, parts: list[np.ndarray]) -> Rows:
         """One array with a row per step for every hidden chain, by their names."""

@@ -210,6 +210,7 @@ class RandomField(Estimator, abc.ABC):
         if is_likelihood:
             given["optimiser"] = "lbfgs" if given["optimiser"] == "auto" else given["optimiser"]
             learner: GradientLearner = MaximumLikelihood(**given)
+            blank = blank.with_decoding(member.prediction(has_hidden=False))
         else:
             learner = StructuredPrediction(objective=options["objective"], loss=options["loss"], **given)
         limits = {name: options[name] for name in ("max_iter", "tol", "seconds")}

@@ -20,6 +20,8 @@ sum. `adam` and `sgd` take mini-batches.
 
 Hidden variables with weights of their own cannot be told apart where all weights are zero; learning then
 starts at small random numbers drawn from the seed, and says so.
+
+The field that is learned notes how its labels are predicted: what `decoding` says of the member.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ import numpy as np
 
 from ..core import check
 from ..core.errors import OptionError, UnsupportedError
+from ..core.result import Status
 from ..models.crf_inputs import LabelledSequences
 from ..optimise.cccp import CCCP, Inner
 from ..optimise.driver import drive
@@ -55,6 +58,10 @@ from .structured_solvers import BlockFrankWolfe, ConcaveConvex, CuttingPlanes, s
 __all__ = ["StructuredPrediction"]
 
 _MOST = 200  # passes, or steps, of one convex problem
+_BLIND = (
+    "the steps of the convex problem found nothing lower, which they also do where they are too long: give "
+    "them a smaller rate, or use cccp(inner=bundle)"
+)
 
 
 @register_learner
@@ -171,9 +178,11 @@ class StructuredPrediction(GradientLearner):
             found = self._passes(task, blocks, solver, rng)
         else:
             found = self._descend(task, solver, rng)
+        member = member_of(self.objective)
         told = [f"{blank} instances without any label say nothing and were left out"] if blank else []
-        told.append(f"by {solver.name}: {member_of(self.objective).name}")
-        return replace(found, notes=(*told, *found.notes))
+        told.append(f"by {solver.name}: {member.name}")
+        decoding = member.prediction(has_hidden=bool(getattr(found.model, "hidden", {})))
+        return replace(found, model=found.model.with_decoding(decoding), notes=(*told, *found.notes))
 
     def _stays_sequences(self, task: Task, solver: Any) -> bool:
         """Whether recursions answer; planes are kept of graphs."""
@@ -331,12 +340,17 @@ class StructuredPrediction(GradientLearner):
             problem, descent = BundledRisk(**given, scale=self._scale), Bundle(self.name)
         else:
             problem, descent = HiddenRisk(**given), Tangents(inner)
-        looks = Inner(solver.steps, _MOST, task.budget.tol / 2)
+        is_blind = (
+            type(problem) is HiddenRisk and not problem.is_smooth
+        )  # knows of a step what it gained alone
+        tol = task.budget.tol
+        looks = Inner(solver.steps, _MOST, tol / 2, tol if is_blind else 0.0)
         outcome = drive(CCCP(solver=descent, inner=looks, name=self.name), problem, task.budget, rng)
         values = np.array([problem.value(problem.begin()), *outcome.trace.get("value", [])])
         trace = {"objective": -values, "change": np.array(outcome.residuals)}
         model = weights.model(problem.weights_of(outcome.state.x))
-        return Fit(model, outcome.ended, trace["objective"], None, trace)
+        note = (_BLIND,) if is_blind and outcome.ended is Status.STALLED else ()
+        return Fit(model, outcome.ended, trace["objective"], None, trace, notes=note)
 
     def _leaves(
         self, task: Task, weights: Any, answers: LeafAnswers, inner: BlockFrankWolfe, start: Any, rng: Any,

@@ -8,7 +8,8 @@ one tangent to the next, since U+ does not change), by L-BFGS (smooth members) o
 
 How far a place is from being stationary: f there less the dual bound of the convex problem that touches
 there, which is all that this problem could gain; without planes the largest slope, or where there are kinks
-what the last problem gained. A norm of a sub-gradient would do for neither.
+what the last problem gained. A norm of a sub-gradient would do for neither. A descent over kinks that found
+nothing lower says nothing about the place, since its steps may be too long: it has stalled.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ..optimise.driver import Outcome, Step
+from ..optimise.driver import UNKNOWN, Outcome, Step
 from ..optimise.frank_wolfe import FrankWolfeState
 from ..optimise.optimisers import Loss, Optimiser
 from ..optimise.run import Run
@@ -104,7 +105,8 @@ class HiddenRisk:
         """The largest slope, or what was gained."""
         if self.is_smooth:
             return float(np.abs(self.at(new)[1]).max(initial=0.0))
-        return max(self.value(old) - self.value(new), 0.0) / max(1.0, abs(self.value(new)))
+        gained = self.value(old) - self.value(new)
+        return gained / max(1.0, abs(self.value(new))) if gained > 0 else UNKNOWN
 
 
 @dataclass

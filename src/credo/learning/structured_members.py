@@ -66,6 +66,14 @@ class RiskMember:
         """Whether the objective has a gradient everywhere, hidden variables or not."""
         return self.eps_y > 0 and self.eps_h > 0
 
+    def prediction(self, *, has_hidden: bool) -> str:
+        """What a field that was learned by it notes about predictions, see `models.decodings`."""
+        if self.decoding != "annealed":
+            return self.decoding
+        if not has_hidden or self.eps_h == 0:
+            return "joint-map"
+        return "marginal-map" if self.eps_h == 1 else f"annealed(eps_h={self.eps_h!r})"
+
 
 MEMBERS = {
     member.name: member

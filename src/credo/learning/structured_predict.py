@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from ..core import check
 from ..core.errors import ModelError
 from ..inference.problem.base import Algorithm, Budget
+from ..models.decodings import temperature_of
 from ..models.latent_crf import LatentCRF
 from ..models.latent_inputs import KindBatch
 from ..optimise.run import call
-from .structured_members import DECODINGS, RiskMember, member_of
+from .structured_members import RiskMember, member_of
 from .structured_risk import GraphAnswers, StructuredRisk, flat_of
 
 __all__ = ["kind_log_likelihood", "kind_marginals", "predict_structures"]
@@ -32,7 +32,7 @@ __all__ = ["kind_log_likelihood", "kind_marginals", "predict_structures"]
 def predict_structures(
     model: LatentCRF,
     x: Any,
-    objective: str | RiskMember = "mssvm",
+    objective: str | RiskMember | None = None,
     *,
     decoding: str | None = None,
     inference: str | Algorithm | None = None,
@@ -46,9 +46,10 @@ def predict_structures(
     model, x
         A field, and inputs as it was learned from.
     objective
-        The member it was learned by, which says how labels are predicted.
+        The member that says how labels are predicted, if not the one the field was learned by.
     decoding
-        How they are, if not by the member: "annealed", "marginal-map", "joint-map" or "max-marginals".
+        How they are, if not as the field or that member says: "marginal-map", "joint-map", "max-marginals" or
+        "annealed(eps_h=0.3)", or "annealed" at the temperature of `objective`.
     inference
         The algorithm that answers; None is exact where that is small.
     budget, seed
@@ -66,12 +67,11 @@ def predict_structures(
     >>> [str(predict_structures(field, one, how)[0]["y"][0]) for how in ("mssvm", "lssvm")]
     ['yes', 'yes']
     """
-    member = member_of(objective)
     batch = _asked(model, x)
-    how = member.decoding if decoding is None else decoding
-    check.one_of("decoding", how, DECODINGS)
+    how = _decoding(model, objective, decoding)
+    eps_h = temperature_of(how)
     with call():
-        if how == "max-marginals":
+        if eps_h is None:
             return [
                 {
                     kind: np.array(model.labels[kind], dtype=object)[p.argmax(axis=1)]
@@ -79,7 +79,6 @@ def predict_structures(
                 }
                 for own in _marginals(model, batch, inference, budget, seed)
             ]
-        eps_h = {"annealed": member.eps_h, "marginal-map": 1.0, "joint-map": 0.0}[how]
         answers = GraphAnswers(RiskMember(how, 0.0, eps_h, False), None, inference, budget or Budget(), seed)
         flat = _flat(model, batch)
         found: list[Any] = [None] * len(batch)
@@ -131,6 +130,16 @@ def _asked(model: Any, x: Any) -> KindBatch:
     told = [replace(k, labels=np.full(len(k.labels), -int(kind in model.hidden)))
             for kind, k in zip(model.kinds, batch.nodes, strict=True)]  # fmt: skip
     return replace(batch, nodes=tuple(told))
+
+
+def _decoding(model: LatentCRF, objective: str | RiskMember | None, decoding: str | None) -> str:
+    """How labels are predicted: as was asked, as a member says, or as the field was learned."""
+    if objective is None:
+        return model.decoding if decoding is None else decoding
+    member = member_of(objective)
+    if decoding is None:
+        return member.prediction(has_hidden=bool(model.hidden))
+    return f"annealed(eps_h={member.eps_h!r})" if decoding == "annealed" else decoding
 
 
 def _flat(model: LatentCRF, batch: KindBatch) -> np.ndarray:

@@ -26,7 +26,8 @@ from ..core.errors import ConvergenceWarning, UnsupportedError
 from ..core.factor_graph import FactorGraph
 from ..core.records import record
 from ..core.result import Status
-from ..inference.portfolio.batch import BatchQuestion, TableBatch
+from ..inference.portfolio.batch import TableBatch
+from ..inference.portfolio.powered import powered_question
 from ..inference.problem.base import Algorithm, Budget, algorithms
 from ..inference.problem.reading import refusal
 from .label_sources import KeptByBatch
@@ -100,7 +101,7 @@ class GraphAnswers:
             if group.hidden.any():
                 asked.append((group.told.graph, np.full(len(heat), self.member.eps_h)))
             for graph, temperatures in asked:
-                reason = refusal(algorithm, self._question(graph, temperatures, group.hidden)[0].problem)
+                reason = refusal(algorithm, powered_question(graph, temperatures, group.hidden)[0].problem)
                 if reason is not None:
                     raise UnsupportedError(
                         f"{algorithm.name} cannot treat this problem, which objective="
@@ -166,7 +167,7 @@ class GraphAnswers:
 
     def ask(self, graph: FactorGraph, tables: np.ndarray, heat: np.ndarray, first: np.ndarray) -> TableBatch:
         """Powered sums with these temperatures; variables flagged `first` are eliminated before others."""
-        question, scale = self._question(graph, heat, first)
+        question, scale = powered_question(graph, heat, first)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             found = question.ask(
@@ -177,32 +178,11 @@ class GraphAnswers:
         self.failures += sum(not status.is_success for status in found.status)
         return found if scale == 1 else replace(found, values=scale * found.values)
 
-    def _question(
-        self, graph: FactorGraph, heat: np.ndarray, first: np.ndarray
-    ) -> tuple[BatchQuestion, float]:
-        """What is asked, and what scores are divided by; plans are kept with the structure."""
-        key = ("structured", heat.tobytes(), first.tobytes())
-        return graph.memo.recall(key, lambda: _posed(graph, heat, first))  # type: ignore[no-any-return]
-
     def report(self) -> list[str]:
         """Sentences for the notes of a fit."""
         if not self.failures:
             return []
         return [f"inference did not converge in {self.failures} of {self.runs} runs"]
-
-
-def _posed(graph: FactorGraph, heat: np.ndarray, first: np.ndarray) -> tuple[BatchQuestion, float]:
-    """The plainest question that means the same: sums where one temperature serves all, or maxima."""
-    names, sizes = graph.variables.names, graph.variables.sizes
-    free = heat[sizes > 1] if (sizes > 1).any() else heat
-    if (free == free[0]).all():
-        is_sum = free[0] > 0
-        return BatchQuestion.of(graph, () if is_sum else "all"), float(free[0]) if is_sum else 1.0
-    if np.isin(free, (0.0, 1.0)).all() and not (heat[first] == 0).any():
-        return BatchQuestion.of(graph, [names[int(i)] for i in np.flatnonzero(heat == 0)]), 1.0
-    temperatures = {names[i]: float(t) for i, t in enumerate(heat)}
-    order = [names[int(i)] for i in np.argsort(~first, kind="stable")]
-    return BatchQuestion.of(graph, (), temperatures, order), 1.0
 
 
 def _is_exact(found: TableBatch) -> bool:

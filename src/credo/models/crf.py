@@ -27,6 +27,7 @@ from ..core.instance import Instance
 from ..core.records import register
 from .crf_features import feature_rows
 from .crf_weights import CRFWeights, WeightLayout
+from .decodings import EACH, temperature_of
 
 if TYPE_CHECKING:
     from .crf_inputs import Graphs, LabelledSequences
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["CRF"]
 
 Support = Literal["all", "observed"]
-_ABOUT = {"symmetric": False, "support": "all"}
+_ABOUT = {"symmetric": False, "support": "all", "decoding": EACH}
 
 
 @register("CRF")
@@ -56,6 +57,9 @@ class CRF(Shown):
         Whether V(y, y') = V(y', y) when weights are learned: for edges without a direction.
     support
         What learning gives a weight: `"all"` pairs of feature and label, or only those `"observed"`.
+    decoding
+        What `credo.predict` tells: `"max-marginals"`, the most probable label of each node by itself, or
+        `"joint-map"`, the best labels together. Structured learning sets what suits its objective.
 
     Examples
     --------
@@ -90,10 +94,12 @@ class CRF(Shown):
         edge_features: Sequence[str] | None = None,
         symmetric: bool = False,
         support: Support = "all",
+        decoding: str = EACH,
     ) -> None:
         check.one_of("symmetric", symmetric, [False, True])
         check.one_of("support", support, ["all", "observed"])
-        self.symmetric, self.support = symmetric, support
+        temperature_of(decoding)
+        self.symmetric, self.support, self.decoding = symmetric, support, decoding
         given = [x is not None for x in (labels, node_weights, edge_weights)]
         self.is_blank = not any(given)
         if self.is_blank:
@@ -139,15 +145,17 @@ class CRF(Shown):
         edge_features: Any = None,
         symmetric: Any = False,
         support: Any = "all",
+        decoding: Any = EACH,
     ) -> CRF:
         """The field of what a file kept."""
         names = {"node_features": node_features, "edge_features": edge_features}
-        return cls(labels, node_weights, edge_weights, **names, symmetric=symmetric, support=support)
+        about = {"symmetric": symmetric, "support": support, "decoding": decoding}
+        return cls(labels, node_weights, edge_weights, **names, **about)
 
     @property
     def _about(self) -> dict[str, Any]:
-        """What learning is told about the weights."""
-        return {"symmetric": self.symmetric, "support": self.support}
+        """What learning is told about the weights, and predictions about the labels."""
+        return {"symmetric": self.symmetric, "support": self.support, "decoding": self.decoding}
 
     def _refuse(self) -> NoReturn:
         raise ModelError(
@@ -185,6 +193,15 @@ class CRF(Shown):
         """The same field with other weights."""
         names: dict[str, Any] = {"node_features": self.node_features, "edge_features": self.edge_features}
         return CRF(self.labels, node_weights, edge_weights, **names, **self._about)
+
+    @property
+    def predicts_jointly(self) -> bool:
+        """Whether labels are told as they are best together, not each by itself."""
+        return temperature_of(self.decoding) is not None
+
+    def with_decoding(self, decoding: str) -> CRF:
+        """The same field whose labels are predicted in this way."""
+        return CRF.from_parts(**(self.to_parts() | {"decoding": decoding}))
 
     def filled(self, x: Any, targets: Any = None, **reading: Any) -> CRF:
         """A blank with the labels and features of data, all weights zero; other fields as they are."""
@@ -292,6 +309,7 @@ class CRF(Shown):
             and np.array_equal(self._node, other._node)
             and np.array_equal(self._edge, other._edge)
             and (self.node_features, self.edge_features) == (other.node_features, other.edge_features)
+            and self.decoding == other.decoding
         )
 
     __hash__ = None  # type: ignore[assignment]

@@ -8,8 +8,10 @@ All nodes of a kind share their weights, and so do all edges of an edge kind: we
 those of kinds with one member. Labels that are missing make a node hidden for that input.
 
 The field is made by `fit` from its wiring and data, and learned by `structured`, which has likelihoods
-(`objective=hcrf`) and margins (`mssvm`, `lssvm`); `learning.predict_structures` predicts labels. `graphs(x)`
-are its Markov networks, which every other question can be asked of.
+(`objective=hcrf`) and margins (`mssvm`, `lssvm`); `learning.predict_structures` predicts labels as it was
+learned (`decoding`). It is a template: `credo.infer(field, data=x)`, `credo.predict(field, x)` and
+`credo.log_likelihood(field, x, targets=y)` answer about inputs. `graphs(x)` are its Markov networks, which
+every other question can be asked of.
 """
 
 from __future__ import annotations
@@ -24,12 +26,14 @@ import numpy as np
 from ..core import check
 from ..core.display import Listing, Shown
 from ..core.domain import Discrete
-from ..core.errors import ModelError
+from ..core.errors import DataError, ModelError
 from ..core.factor_graph import FactorGraph
+from ..core.kind_graphs import KindGraphs
 from ..core.records import register
 from ..core.variable import Variables
 from ..core.wiring import starts_of
 from .crf_features import Features, Labels
+from .decodings import EACH, temperature_of
 from .latent_inputs import KindBatch, KindEdges, KindItems, KindNodes, codes_of, labels_by_kind
 
 __all__ = ["KindWeights", "LatentCRF"]
@@ -54,6 +58,8 @@ class LatentCRF(Shown):
         W of every node kind (features, states), V of every edge kind (features, states, states).
     node_features, edge_features
         Names of the features of kinds whose features are dictionaries.
+    decoding
+        How labels are predicted, see `decodings`; learning sets what suits its objective.
 
     Examples
     --------
@@ -79,7 +85,10 @@ class LatentCRF(Shown):
         edge_weights: Mapping[str, Any] | None = None,
         node_features: Mapping[str, Any] | None = None,
         edge_features: Mapping[str, Any] | None = None,
+        decoding: str = EACH,
     ) -> None:
+        temperature_of(decoding)
+        self.decoding = decoding
         self.edges, self.hidden = _wiring(edges), _states(hidden)
         self.is_blank = states is None
         self.node_features = {kind: tuple(names) for kind, names in (node_features or {}).items() if names}
@@ -104,7 +113,9 @@ class LatentCRF(Shown):
 
     def to_parts(self) -> dict[str, Any]:
         """What files keep."""
-        wiring = {"edges": {k: list(v) for k, v in self.edges.items()}, "hidden": self.hidden}
+        wiring: dict[str, Any] = {"edges": {k: list(v) for k, v in self.edges.items()}, "hidden": self.hidden}
+        if self.decoding != EACH:
+            wiring["decoding"] = self.decoding
         if self.is_blank:
             return wiring
         names = {"node_features": self.node_features, "edge_features": self.edge_features}
@@ -161,7 +172,7 @@ class LatentCRF(Shown):
             self.edges, self.hidden, states={k: [str(s) for s in own] for k, own in states.items()},
             node_weights=widths, edge_weights=pairs,
             node_features={k: f.node_names for k, f in nodes.items()},
-            edge_features={e: f.edge_names for e, f in edges.items()},
+            edge_features={e: f.edge_names for e, f in edges.items()}, decoding=self.decoding,
         )  # fmt: skip
 
     def read_batch(self, x: Any, targets: Any = None, **reading: Any) -> KindBatch:
@@ -200,9 +211,21 @@ class LatentCRF(Shown):
         """The weights as one vector, of which the scores of a batch are a linear function."""
         return KindWeights(self)
 
-    def labelled(self, x: Any, targets: Any = None, **reading: Any) -> KindBatch:
-        """Inputs with their labels; the same as `read_batch`."""
-        return self.read_batch(x, targets, **reading)
+    def instantiate(self, x: Any, **reading: Any) -> KindGraphs:
+        """The nodes of one input, or of a list of inputs: what `infer(field, data=x)` is asked about."""
+        return self._instance(self.read_batch(x, **reading))
+
+    def labelled(self, x: Any, targets: Any = None, **reading: Any) -> tuple[KindGraphs, np.ndarray]:
+        """The nodes of inputs, and the positions of labels that were observed, -1 where hidden or missing."""
+        if targets is None and not isinstance(x, KindBatch):
+            raise DataError("targets: expected the labels that were observed, got none")
+        batch = self.read_batch(x, targets, **reading)
+        return self._instance(batch), np.concatenate([batch.labels_of(n) for n in range(len(batch))])
+
+    def _instance(self, batch: KindBatch) -> KindGraphs:
+        counts = np.stack([np.diff(kind.start) for kind in batch.nodes], axis=1)
+        sizes = tuple(kind.size for kind in batch.nodes)
+        return KindGraphs(tuple(self.graphs(batch)), self.kinds, sizes, counts)
 
     def graphs(self, x: Any) -> list[FactorGraph]:
         """The Markov network of every input; variables are named kind and number, such as `letter_0`."""
@@ -216,15 +239,24 @@ class LatentCRF(Shown):
         return LatentCRF(
             self.edges, self.hidden, states={kind: self.labels[kind] for kind in self.observed},
             node_weights=node_weights, edge_weights=edge_weights,
-            node_features=self.node_features, edge_features=self.edge_features,
+            node_features=self.node_features, edge_features=self.edge_features, decoding=self.decoding,
         )  # fmt: skip
+
+    @property
+    def temperature(self) -> float | None:
+        """At which hidden nodes are eliminated where labels are predicted; None: each label by itself."""
+        return temperature_of(self.decoding)
+
+    def with_decoding(self, decoding: str) -> LatentCRF:
+        """The same field whose labels are predicted in this way."""
+        return LatentCRF.from_parts(**(self.to_parts() | {"decoding": decoding}))
 
     def _shown(self) -> Iterable[str | Listing]:
         yield repr(self)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, LatentCRF) or (self.is_blank, self.edges, self.hidden) != (
-            other.is_blank, other.edges, other.hidden,
+        if not isinstance(other, LatentCRF) or (self.is_blank, self.edges, self.hidden, self.decoding) != (
+            other.is_blank, other.edges, other.hidden, other.decoding,
         ):  # fmt: skip
             return False
         if self.is_blank:

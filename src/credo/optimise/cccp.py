@@ -5,7 +5,8 @@ r"""CCCP, the concave-convex procedure: one convex problem after another, each a
 
 Any place where bound_t is lower than at x_t is lower for f too, so a solver of the convex problem need not
 come to its end: its steps go on until f has fallen, or until the convex problem is solved. f never rises, up
-to rounding. The residual is what the problem says has changed; it vanishes at a stationary point.
+to rounding. The residual is what the problem says has changed; it vanishes at a stationary point. A problem
+whose solver may stand still elsewhere says UNKNOWN of a step that changed nothing, which has then stalled.
 
 Source: Yuille and Rangarajan 2003.
 """
@@ -20,7 +21,7 @@ import numpy as np
 from ..core import check
 from ..core.records import record
 from ..core.result import Status
-from .driver import Outcome, Step, drive
+from .driver import UNKNOWN, Outcome, Step, drive
 from .run import Budget, Run
 
 __all__ = ["CCCP", "ConvexConcave", "Inner", "Lowered", "lower"]
@@ -53,6 +54,7 @@ class Inner(NamedTuple):
     steps: int = 5  # of its solver before the whole function is looked at
     most: int = 2000  # of them
     solved: float = 1e-12  # residual of the solver at which there is no more to do
+    fall: float = 0.0  # of the function, relatively: after less than that the solver goes on to its end
 
 
 class Lowered(NamedTuple):
@@ -86,7 +88,8 @@ def lower(problem: Any, solver: Any, x: Any, value: float, inner: Inner, rng: An
         there = problem.place(state)
         reached = problem.value(there)
         has_fallen = bool(reached <= value + (_ROUNDING * abs(value) if np.isfinite(value) else 0.0))
-        if has_fallen or taken >= inner.most or found.status is not Status.OUT_OF_ITERATIONS:
+        is_enough = has_fallen and (not inner.fall or value - reached >= inner.fall * max(1.0, abs(reached)))
+        if is_enough or taken >= inner.most or found.status is not Status.OUT_OF_ITERATIONS:
             return Lowered(there, reached, has_fallen)
 
 
@@ -129,6 +132,7 @@ class CCCP:
         check.whole("steps", self.inner.steps, 1)
         check.whole("most", self.inner.most, 1)
         check.at_least("solved", self.inner.solved, 0)
+        check.at_least("fall", self.inner.fall, 0)
 
     def start(self, problem: ConvexConcave, run: Run) -> Step:
         """The first place of the problem, evaluated."""
@@ -139,7 +143,7 @@ class CCCP:
         """One convex problem; where the function does not fall any more, its place stays."""
         new = lower(problem, self.solver, state.x, state.value, self.inner, run.rng)
         change = problem.change(state.x, new.x)
-        if not new.has_fallen:
+        if not new.has_fallen or change == UNKNOWN:
             if change < run.budget.tol:
                 return Step(state, [change], {"value": [state.value]})
             return Step(state, status=Status.STALLED)

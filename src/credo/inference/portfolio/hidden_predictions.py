@@ -65,7 +65,12 @@ def predict_labels(
     inference: Any,
     options: Mapping[str, Any],
 ) -> Any:
-    """Labels of all nodes, or their probabilities: an array per input, of a table a column of its form."""
+    """Labels of all nodes, or their probabilities: an array per input, of a table a column of its form.
+
+    They are told as the field says, which knows how it was learned, or together where `maximise` is "all".
+    """
+    if not proba and not maximise and model.predicts_jointly:
+        maximise = "all"
     best = maximise == "all"
     if proba and best:
         raise QueryError("proba: the best labels have no probabilities; leave out maximise, or proba")

@@ -14,12 +14,13 @@ import numpy as np
 from ...core.errors import UnsupportedError
 from ...core.factor_graph import FactorGraph
 from ...core.instance import Instance
+from ...core.kind_graphs import KindGraphs
 from ...core.progress import Progress
 from ...core.result import Estimate, Kind, Result, Status
 from ..exact.hidden_rows import unit_log_z
 from .batch import infer_batch
 
-__all__ = ["draw_graphs", "infer_graphs", "labels_log_z"]
+__all__ = ["draw_graphs", "infer_graphs", "labels_log_z", "of_one_structure"]
 
 Ask = Callable[..., Result]
 
@@ -33,7 +34,7 @@ class _Answer(NamedTuple):
     rows: np.ndarray | None  # (rows x states,) marginals, or (rows,) states
 
 
-def infer_graphs(instance: Instance, ask: Ask, *, maximise: Any) -> Result:
+def infer_graphs(instance: Instance | KindGraphs, ask: Ask, *, maximise: Any) -> Result:
     """Marginals and log Z, or best states where `maximise` is "all", of every graph.
 
     `ask(graph)` is `infer` with the options of the call, `maximise` among them.
@@ -44,7 +45,7 @@ def infer_graphs(instance: Instance, ask: Ask, *, maximise: Any) -> Result:
     results: list[Result] = []  # of the first graph of each structure
     with Progress("graphs", len(graphs)) as bar:
         done = 0
-        for which in _of_one_structure(graphs):
+        for which in of_one_structure(graphs):
             found = _answer_together([graphs[k] for k in which], ask, results, is_best=is_best)
             for k, answer in zip(which, found, strict=True):
                 answers[k], done = answer, done + 1
@@ -53,7 +54,7 @@ def infer_graphs(instance: Instance, ask: Ask, *, maximise: Any) -> Result:
     changes: dict[str, Any] = {"each": each}
     if all(answer.rows is not None for answer in answers):
         rows = np.concatenate([answer.rows for answer in answers])
-        known = instance.named(rows if is_best else rows.reshape(-1, instance.states))
+        known = instance.named(rows) if is_best else instance.named_tables(rows)
         changes |= {"assignment": known} if is_best else {"marginals": known}
     if is_best:
         changes["score"] = _total([answer.score for answer in answers])[0]
@@ -64,7 +65,8 @@ def infer_graphs(instance: Instance, ask: Ask, *, maximise: Any) -> Result:
     return Result(", ".join(names), status, value, notes=tuple(notes), hint=hint, **changes)
 
 
-def _of_one_structure(graphs: Sequence[FactorGraph]) -> Iterator[list[int]]:
+def of_one_structure(graphs: Sequence[FactorGraph]) -> Iterator[list[int]]:
+    """Positions of graphs that differ in their tables alone."""
     groups: dict[bytes, list[int]] = {}
     for k, graph in enumerate(graphs):
         groups.setdefault(graph.structure_key, []).append(k)
@@ -134,7 +136,7 @@ def _joint(parts: Sequence[Status]) -> Status:
 
 
 def labels_log_z(
-    instance: Instance, states: np.ndarray, ask: Ask, *, is_named: bool
+    instance: Instance | KindGraphs, states: np.ndarray, ask: Ask, *, is_named: bool
 ) -> tuple[np.ndarray, bool]:
     """Log p(labels | features) of every unit, missing labels summed out, and whether it is exact.
 
@@ -145,7 +147,7 @@ def labels_log_z(
     ask
         `infer` with its options, for graphs, and for all where a method `is_named`.
     """
-    if instance.structure != "graph" and not is_named:
+    if isinstance(instance, Instance) and instance.structure != "graph" and not is_named:
         return unit_log_z(instance.clamped(states)) - unit_log_z(instance), True
     free = infer_graphs(instance, ask, maximise=())
     parts = zip(range(instance.units), np.split(states, instance.begin[1:-1]), strict=True)
@@ -155,7 +157,7 @@ def labels_log_z(
     return each - free.each, {value.kind, free.log_z.kind} == {"exact"}
 
 
-def _seen(instance: Instance, states: np.ndarray, ask: Ask) -> Estimate | None:
+def _seen(instance: Instance | KindGraphs, states: np.ndarray, ask: Ask) -> Estimate | None:
     """Log weight of what was observed of one graph."""
     graph = instance.to_factor_graph()
     if (states >= 0).all():
@@ -165,7 +167,7 @@ def _seen(instance: Instance, states: np.ndarray, ask: Ask) -> Estimate | None:
 
 
 def draw_graphs(
-    instance: Instance, count: int, rng: np.random.Generator, draw: Callable[..., Any]
+    instance: Instance | KindGraphs, count: int, rng: np.random.Generator, draw: Callable[..., Any]
 ) -> np.ndarray:
     """Joint draws (count, rows); `draw(graph, count, seed=...)` makes those of one graph."""
     found = []

@@ -20,6 +20,7 @@ from ..problem.base import Algorithm
 from .completions import draw_rows, most_probable_rows
 from .evidence_rows import Impossible
 from .hidden_predictions import predict_hidden, predict_labels
+from .kind_predictions import predict_kinds
 from .question import graph_of
 from .row_beliefs import RowBeliefs, RowQuestion
 
@@ -58,7 +59,8 @@ def predict(  # noqa: PLR0913, the options of one call
         of the targets say is ignored.
     targets
         The name of one variable, or several names. A `CRF` needs none: its labels are predicted, and of a
-        table whose column of this name has labels that column is no feature.
+        table whose column of this name has labels that column is no feature. A `LatentCRF` tells the labels
+        of all kinds that have some, or of the one that is named.
     proba
         Give the probabilities of all states instead: a table with a column per state, of several targets a
         mapping of such tables.
@@ -66,7 +68,8 @@ def predict(  # noqa: PLR0913, the options of one call
         Give the standard deviation of each number beside its mean, in a column `"<name>_std"`.
     maximise
         Without it each target is predicted by itself. `"all"` gives the states of the most probable
-        completion of the row, names those that are most probable together, as in `infer`.
+        completion of the row, names those that are most probable together, as in `infer`. A field knows by
+        its `decoding` how it was learned: with margins, its labels are the best together without asking.
     inference
         The algorithm that answers; by default the one that suits the model.
     impossible
@@ -106,6 +109,8 @@ def predict(  # noqa: PLR0913, the options of one call
         if std or impossible != "refuse":
             raise QueryError("std, impossible: hidden states of sequences have neither; leave both out")
         asked: Any = {"proba": proba, "maximise": maximise, "inference": inference, "options": options}
+        if hasattr(template, "kinds"):
+            return predict_kinds(model, data, targets, reading, **asked)
         if hasattr(template, "labelled"):
             return predict_labels(model, data, targets, reading, **asked)
         return predict_hidden(model, data, _named(targets), reading, **asked)

@@ -319,11 +319,6 @@ def graph_of(model: Any) -> Any:
                 f"expected data=, got none: a {name} is a graph only together with data; give data=rows, or "
                 "ask about model.instantiate(data).to_factor_graph()"
             )
-        if hasattr(model, "graphs"):
-            raise ModelError(
-                f"expected a graph, got a {type(model).__name__}, which is one only together with items: ask "
-                "about each of model.graphs(items), or let credo.predict label them"
-            )
         raise ModelError(f"expected a model (something with to_factor_graph()), got {type(model).__name__}")
     return model.to_factor_graph()
 

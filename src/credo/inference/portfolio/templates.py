@@ -18,6 +18,7 @@ import numpy as np
 from ...core import check
 from ...core.errors import ModelError, QueryError
 from ...core.instance import Instance
+from ...core.kind_graphs import KindGraphs
 from ...core.layer_rows import LayerRows
 from ...core.result import Estimate, Result, Status
 from ...core.rows import Rows
@@ -141,7 +142,7 @@ def _of_layers(
     return found.but(seconds=watch.seconds, compile_seconds=watch.compile_seconds)
 
 
-def _of_graphs(instance: Instance, general: Ask, options: Mapping[str, Any]) -> Result:
+def _of_graphs(instance: Instance | KindGraphs, general: Ask, options: Mapping[str, Any]) -> Result:
     if options["checkpoint"] is not None and instance.units > 1:
         raise QueryError(
             f"checkpoint: expected one graph, whose run it keeps, got {instance.units}; ask them one by one"
