@@ -1,11 +1,11 @@
-"""Drawing of two-state units."""
+"""Drawing of two-state units, and their entropies."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from credo.kernels.boltzmann import draw_units
+from credo.kernels.boltzmann import binary_entropy, draw_units
 
 
 class Every:
@@ -39,3 +39,10 @@ def test_no_units_and_undefined_probabilities():
     rng = np.random.default_rng(0)
     assert draw_units(np.zeros((0, 3)), rng).shape == (0, 3)
     np.testing.assert_array_equal(draw_units(np.array([np.nan]), rng), [0])
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_certain_units_have_no_entropy(kind):
+    found = binary_entropy(np.array([0.0, 0.5, 1.0, 0.25], kind))
+    assert found.dtype == kind
+    np.testing.assert_allclose(found, [0, np.log(2), 0, 2 * np.log(2) - 0.75 * np.log(3)], atol=1e-6)

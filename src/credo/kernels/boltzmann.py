@@ -64,8 +64,9 @@ def softplus_sums(x: np.ndarray) -> np.ndarray:
 
 def binary_entropy(p: np.ndarray) -> np.ndarray:
     """Entropies of units that are on with these probabilities; zero where that is certain."""
-    inside = np.clip(p, 1e-300, 1.0), np.clip(1 - p, 1e-300, 1.0)
-    return np.asarray(-p * np.log(inside[0]) - (1 - p) * np.log(inside[1]))
+    least = np.finfo(p.dtype).tiny
+    on, off = np.maximum(p, least), np.maximum(1 - p, least)
+    return np.asarray(-p * np.log(on) - (1 - p) * np.log(off))
 
 
 def log_sum_exp(logs: np.ndarray) -> float:
