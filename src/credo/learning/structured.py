@@ -340,11 +340,10 @@ class StructuredPrediction(GradientLearner):
             problem, descent = BundledRisk(**given, scale=self._scale), Bundle(self.name)
         else:
             problem, descent = HiddenRisk(**given), Tangents(inner)
-        is_blind = (
-            type(problem) is HiddenRisk and not problem.is_smooth
-        )  # knows of a step what it gained alone
-        tol = task.budget.tol
-        looks = Inner(solver.steps, _MOST, tol / 2, tol if is_blind else 0.0)
+        # A descent over kinks knows no residual of a place, only what it gained: it uses all its steps.
+        is_blind, tol = type(problem) is HiddenRisk and not problem.is_smooth, task.budget.tol
+        ends = {"solved": 0.0, "fall": tol} if is_blind else {"solved": tol / 2}
+        looks = Inner(solver.steps, _MOST, **ends)
         outcome = drive(CCCP(solver=descent, inner=looks, name=self.name), problem, task.budget, rng)
         values = np.array([problem.value(problem.begin()), *outcome.trace.get("value", [])])
         trace = {"objective": -values, "change": np.array(outcome.residuals)}
