@@ -7,6 +7,7 @@ annealed importance sampling (1,000 temperatures, 100 chains) beyond that
 
 from __future__ import annotations
 
+import abc
 import os
 import warnings
 from typing import Any, ClassVar, Literal, Self
@@ -32,7 +33,7 @@ _SUMMED = 16  # units of the smaller layer up to which log Z is exact
 _ANNEALED = "ais(temperatures=1000, error=1e9)"
 
 
-class _Machine(TransformerEstimator):
+class _Machine(TransformerEstimator, abc.ABC):
     """What the estimators share; final classes say how they learn."""
 
     _visible: ClassVar[Literal["bernoulli", "gaussian"]] = "bernoulli"
@@ -41,8 +42,9 @@ class _Machine(TransformerEstimator):
     n_components: int
     n_iter: int
 
+    @abc.abstractmethod
     def _learner(self, rows: int) -> Boltzmann | InfiniteBoltzmann:
-        raise NotImplementedError
+        """The learner with these options, for so many rows."""
 
     def _learn(self, model: Any, rows: np.ndarray, count: int, **kept: Any) -> Fit:
         with warnings.catch_warnings():
