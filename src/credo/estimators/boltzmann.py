@@ -205,7 +205,8 @@ class BernoulliRBM(_ByChains):
     >>> import numpy as np
     >>> from credo.estimators import BernoulliRBM
     >>> X = np.repeat(np.random.default_rng(0).integers(0, 2, (200, 2)), 2, axis=1)
-    >>> found = BernoulliRBM(2, learning_rate=0.1, batch_size=10, n_iter=100, random_state=0).fit(X)
+    >>> chains = dict(negative="cd", learning_rate=0.5, batch_size=20, n_iter=50)
+    >>> found = BernoulliRBM(2, **chains, random_state=0).fit(X)
     >>> found.transform(X).shape, bool(found.score(X) > -4 * np.log(2) + 0.5)
     ((200, 2), True)
     """
