@@ -109,10 +109,9 @@ def predict(  # noqa: PLR0913, the options of one call
         if std or impossible != "refuse":
             raise QueryError("std, impossible: hidden states of sequences have neither; leave both out")
         asked: Any = {"proba": proba, "maximise": maximise, "inference": inference, "options": options}
-        if hasattr(template, "kinds"):
-            return predict_kinds(model, data, targets, reading, **asked)
-        if hasattr(template, "labelled"):
-            return predict_labels(model, data, targets, reading, **asked)
+        if hasattr(template, "decoding"):  # a field, which knows how it was learned
+            tell = predict_kinds if hasattr(template, "kinds") else predict_labels
+            return tell(model, data, targets, reading, **asked)
         return predict_hidden(model, data, _named(targets), reading, **asked)
     given = [name for name, value in reading.items() if value is not None and name != "columns"]
     if given:
